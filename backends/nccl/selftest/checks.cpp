@@ -103,8 +103,10 @@ Result<json> check_window(const Machine& machine, Communicator& communicator,
   }
   const auto counter = DeviceCounter::make();
   if (!counter) return tl::unexpected<Error>(counter.error());
+  const auto not_own = DeviceCounter::make();
+  if (!not_own) return tl::unexpected<Error>(not_own.error());
   const core::RankGrid& grid = communicator.grid();
-  std::uint64_t checked = 0;
+  std::uint64_t checked = 0, foreign = 0;
   Result<void> read;
   for (std::uint32_t p = 0; p < grid.num_nvlink && read; ++p) {
     const Rank peer = grid.rank_of(core::Team::lsa, ranks.rank(), Peer{p});
@@ -117,6 +119,14 @@ Result<json> check_window(const Machine& machine, Communicator& communicator,
       read = cuda(count_wrong((*window)->lsa_pointer(Peer{p}, piece.region.offset),
                               piece.region.size.count / 8, author, i, counter->at.get(), nullptr),
                   "reading a peer's window");
+      // Told apart from other wrong bytes: this rank's own in a peer's place.
+      if (peer != ranks.rank() && !hybrid_host && read) {
+        read = cuda(count_wrong((*window)->lsa_pointer(Peer{p}, piece.region.offset),
+                                piece.region.size.count / 8, ranks.rank().value, i,
+                                not_own->at.get(), nullptr),
+                    "reading a peer's window");
+        foreign += piece.region.size.count / 8;
+      }
       checked += piece.region.size.count;
     }
   }
@@ -126,6 +136,9 @@ Result<json> check_window(const Machine& machine, Communicator& communicator,
   if (const auto all = ranks.agree(read); !all) return tl::unexpected<Error>(all.error());
   out["checked_bytes"] = checked;
   out["wrong_words"] = *wrong;
+  const auto strange = not_own->read();
+  if (!strange) return tl::unexpected<Error>(strange.error());
+  out["own_words_at_peers"] = foreign - *strange;
   if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
   return out;
 }
@@ -231,19 +244,60 @@ Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
   return out;
 }
 
+Result<json> check_refusal(const Machine& machine, Communicator& communicator,
+                           const WindowShape& shape) {
+  auto memory = WindowMemory::create(machine.driver, machine.library, *machine.ranks,
+                                     communicator.options().device, shape);
+  if (!memory) return tl::unexpected<Error>(memory.error());
+  const auto window = communicator.register_window(*memory);
+  if (window) return fail(ErrorCode::wrong_bytes, "a window was registered that must be refused");
+  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  return json{{"kind", kind_name(shape.kind)}, {"refused", window.error().message}};
+}
+
+Result<json> check_life(const Machine& machine, Communicator& communicator) {
+  auto& ranks = *machine.ranks;
+  CommunicatorOptions options = communicator.options();
+  std::string warning;
+  options.warn = [&warning](std::string_view text) { warning = text; };
+  {
+    auto adopted = Communicator::adopt(machine.library, ranks, communicator.handle(), options);
+    if (!adopted) return within(adopted.error(), "adopting");
+    auto memory = WindowMemory::create(machine.driver, machine.library, ranks, options.device,
+                                       {core::WindowKind::gpu, 2 * kMiB, Bytes{0}});
+    if (!memory) return tl::unexpected<Error>(memory.error());
+    const auto window = adopted->register_window(*memory);
+    if (!window) return within(window.error(), "adopted");
+    if (const auto opened = adopted->open_device(); !opened) return within(opened.error(), "adopted");
+    if (const auto closed = adopted->close(); !closed) return within(closed.error(), "adopted");
+  }
+  if (!warning.empty()) return fail(ErrorCode::wrong_bytes, "a warning after close(): ", warning);
+  CommunicatorOptions wrong = options;
+  wrong.device = options.device + 1;
+  const auto refused = Communicator::adopt(machine.library, ranks, communicator.handle(), wrong);
+  if (refused) return fail(ErrorCode::wrong_bytes, "adopted for the wrong device");
+  {
+    const auto left_open = Communicator::create(machine.library, ranks, options);
+    if (!left_open) return within(left_open.error(), "a second communicator");
+  }
+  if (warning.empty()) return fail(ErrorCode::wrong_bytes, "no warning without close()");
+  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  return json{{"adopted", true}, {"wrong_device", refused.error().message}, {"warning", warning}};
+}
+
 Result<json> check_failure(const Machine& machine, const CommunicatorOptions& options) {
   auto& ranks = *machine.ranks;
   const auto begin = std::chrono::steady_clock::now();
   // The last rank asks for more GPU memory than any device has.
   const bool last = ranks.rank().value + 1 == ranks.num_ranks();
-  const WindowShape same{core::WindowKind::elastic, 1024 * kGiB, 2 * kMiB};
+  const WindowShape large{core::WindowKind::elastic, 1024 * kGiB, 2 * kMiB};
   const WindowShape other{core::WindowKind::elastic, 2 * kMiB, 2 * kMiB};
-  const auto both = WindowMemory::create(machine.driver, machine.library, ranks, options.device, same);
+  const auto both = WindowMemory::create(machine.driver, machine.library, ranks, options.device, large);
   const auto differ = WindowMemory::create(machine.driver, machine.library, ranks, options.device,
-                                           last ? same : other);
+                                           last ? large : other);
   json out = {{"too_large", both ? "made" : both.error().message},
-              {"shapes_differ", differ ? "made" : differ.error().message},
               {"ms", milliseconds_since(begin)}};
+  if (ranks.num_ranks() > 1) out["shapes_differ"] = differ ? "made" : differ.error().message;
   const bool right = !both && (ranks.num_ranks() == 1 || !differ);
   const auto all = ranks.agree(
       right ? Result<void>{} : fail(ErrorCode::wrong_bytes, "a window that cannot be was made"));

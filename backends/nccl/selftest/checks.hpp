@@ -27,6 +27,15 @@ struct Machine {
 [[nodiscard]] Result<nlohmann::json> check_barrier(const Machine& machine,
                                                    Communicator& communicator);
 
+/// A window that NCCL must not be given with these settings: the refusal's text.
+[[nodiscard]] Result<nlohmann::json> check_refusal(const Machine& machine,
+                                                   Communicator& communicator,
+                                                   const WindowShape& shape);
+
+/// The communicator's handle adopted, used, closed; the communicator itself goes on. Then one that
+/// is destroyed without close(): it must warn.
+[[nodiscard]] Result<nlohmann::json> check_life(const Machine& machine, Communicator& communicator);
+
 /// One rank's failure while a window is made must reach all ranks, in bounded time.
 [[nodiscard]] Result<nlohmann::json> check_failure(const Machine& machine,
                                                    const CommunicatorOptions& options);

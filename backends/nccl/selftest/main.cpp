@@ -1,6 +1,7 @@
 // nccl_selftest: the host half of the nccl backend on the GPUs of this machine, as JSON.
 //
-//   nccl_selftest --ranks 2 [--nccl /path/libnccl.so.2]   starts two ranks of itself
+//   nccl_selftest --ranks 2 [--nccl /path/libnccl.so.2]   starts two ranks of itself, twice: for
+//                                                         elastic and for hybrid windows
 //   nccl_selftest --doctor                                what this machine can do
 //
 // Exit status: 0 right, 1 a check failed, 2 bad arguments, 3 this machine cannot.
@@ -64,18 +65,34 @@ Result<json> run_checks(const selftest::Machine& machine, const CommunicatorOpti
     return check(*communicator);
   };
   using core::WindowKind;
-  const std::pair<const char*, WindowShape> shapes[] = {
-      {"gpu", {WindowKind::gpu, 64 * kMiB, Bytes{0}}},
-      {"elastic", {WindowKind::elastic, 32 * kMiB, 64 * kMiB}},
-      {"elastic_host_only", {WindowKind::elastic, Bytes{0}, 64 * kMiB}},
-      {"hybrid_elastic", {WindowKind::hybrid_elastic, 32 * kMiB, 64 * kMiB}},
-  };
+  const WindowShape elastic{WindowKind::elastic, 32 * kMiB, 64 * kMiB};
+  const WindowShape hybrid{WindowKind::hybrid_elastic, 32 * kMiB, 64 * kMiB};
+  std::vector<std::pair<std::string, WindowShape>> shapes{
+      {"gpu", {WindowKind::gpu, 64 * kMiB, Bytes{0}}}};
+  const bool alone = machine.ranks->num_ranks() == 1;
+  const bool reuse = options.settings.reuse_sysmem_handles;
+  if (!reuse || alone) {
+    shapes.emplace_back("elastic", elastic);
+    shapes.emplace_back("elastic_host_only",
+                        WindowShape{WindowKind::elastic, Bytes{0}, 64 * kMiB});
+  }
+  if (reuse || alone) shapes.emplace_back("hybrid_elastic", hybrid);
   for (const auto& [name, shape] : shapes) {
     auto result = with_communicator(
         [&, &wanted = shape](Communicator& c) { return selftest::check_window(machine, c, wanted); });
     if (!result) return within(result.error(), name);
     out["windows"][name] = std::move(*result);
   }
+  if (!alone) {
+    auto refusal = with_communicator([&](Communicator& c) {
+      return selftest::check_refusal(machine, c, reuse ? elastic : hybrid);
+    });
+    if (!refusal) return within(refusal.error(), "refusal");
+    out["refusal"] = std::move(*refusal);
+  }
+  auto life = with_communicator([&](Communicator& c) { return selftest::check_life(machine, c); });
+  if (!life) return within(life.error(), "life");
+  out["life"] = std::move(*life);
   auto barrier =
       with_communicator([&](Communicator& c) { return selftest::check_barrier(machine, c); });
   if (!barrier) return within(barrier.error(), "barrier");
@@ -126,7 +143,8 @@ int worker(const Arguments& arguments) {
   options.settings = *settings;
   const auto checks = run_checks({*driver, *library, &*ranks}, options, report);
   diagnose(report);
-  out["doctor"] = to_json(report);
+  out["reuse_sysmem_handles"] = options.settings.reuse_sysmem_handles;
+  if (identity->rank == Rank{0}) out["doctor"] = to_json(report);
   if (checks) out["checks"] = *checks;
   out["error"] = checks ? "" : checks.error().message;
   out["right"] = checks && all_right(*checks);
@@ -134,13 +152,19 @@ int worker(const Arguments& arguments) {
   return out["right"] ? 0 : 1;
 }
 
-int launch(const Arguments& arguments, char** argv) {
+/// NCCL reads it once a process: hybrid windows need it, elastic ones must be without.
+constexpr std::string_view kReuse = "NCCL_SYM_REUSE_SYSMEM_HANDLES=";
+
+int launch(const Arguments& arguments, char** argv, bool reuse) {
   rendezvous::LaunchOptions options;
   options.num_ranks = arguments.ranks;
   options.argv.push_back("/proc/self/exe");
   for (char** word = argv + 1; *word != nullptr; ++word) options.argv.push_back(*word);
   options.argv.push_back("--worker");
-  for (char** entry = environ; *entry != nullptr; ++entry) options.environment.push_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with(kReuse)) options.environment.push_back(*entry);
+  }
+  if (reuse) options.environment.push_back(std::string(kReuse) + "1");
   options.limit = std::chrono::milliseconds(static_cast<std::int64_t>(arguments.limit_s * 1000));
   options.sink = rendezvous::prefixed_output();
   const auto outcome = rendezvous::launch_local(options);
@@ -166,7 +190,10 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (arguments.worker) return worker(arguments);
-  if (!arguments.doctor) return launch(arguments, argv);
+  if (!arguments.doctor) {
+    const int without = launch(arguments, argv, false);
+    return without != 0 ? without : launch(arguments, argv, true);
+  }
   Report report = examine({read_environment(), library_of(arguments), "/sys", "/proc"});
   diagnose(report);
   std::cout << (arguments.text ? to_text(report) : to_json(report).dump(2) + "\n");

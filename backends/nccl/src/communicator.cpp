@@ -129,6 +129,15 @@ class Communicator::Impl {
     }
     bool on_host = false;
     for (const WindowPiece& piece : memory.pieces()) on_host = on_host || piece.on_host;
+    // Measured with NCCL 2.32.3: with the variable set, NCCL maps this rank's own segment wherever
+    // a peer's belongs. In a hybrid window these are the same memory; in an elastic one every load
+    // from a peer's segment would give our bytes, without any error.
+    if (memory.shape().kind == core::WindowKind::elastic && lsa.nRanks > 1 &&
+        options.settings.reuse_sysmem_handles) {
+      return fail(ErrorCode::unsupported, "an elastic window among ", lsa.nRanks,
+                  " ranks of an NVLink domain with NCCL_SYM_REUSE_SYSMEM_HANDLES=1: loads from a ",
+                  "peer's host segment would give this rank's bytes; unset it, or use hybrid mode");
+    }
     if (on_host && !options.settings.elastic_buffer_register) {
       return fail(ErrorCode::unsupported, "a window with host memory needs ",
                   "NCCL_ELASTIC_BUFFER_REGISTER, which is set to 0");

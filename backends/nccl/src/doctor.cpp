@@ -155,6 +155,10 @@ void advise_memory(Report& report) {
     say(Severity::advice,
         "hybrid windows (host segments of all ranks of a node) need "
         "NCCL_SYM_REUSE_SYSMEM_HANDLES=1: NCCL cannot export an imported handle again");
+  } else {
+    say(Severity::advice,
+        "NCCL_SYM_REUSE_SYSMEM_HANDLES=1 serves hybrid windows; elastic windows (one host segment a "
+        "rank) are refused with it, for peers' segments would read as the own one");
   }
   if (!get(env, "NCCL_WIN_STRIDE") && !report.devices.empty()) {
     Bytes largest{0};

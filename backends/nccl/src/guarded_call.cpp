@@ -25,8 +25,9 @@ Result<void> run_guarded(rendezvous::Rendezvous& ranks, const Result<void>& read
   auto promise = std::make_shared<std::promise<Result<void>>>();
   auto outcome = promise->get_future();
   std::thread thread([promise, call = guarded.call, device = guarded.device] {
-    if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
-      promise->set_value(fail(ErrorCode::internal, "cudaSetDevice(", device, "): ",
+    const cudaError_t error = device ? cudaSetDevice(*device) : cudaSuccess;
+    if (error != cudaSuccess) {
+      promise->set_value(fail(ErrorCode::internal, "cudaSetDevice(", *device, "): ",
                               cudaGetErrorString(error)));
       return;
     }

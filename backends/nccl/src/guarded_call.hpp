@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "engram/core/result.hpp"
 #include "engram/core/units.hpp"
@@ -11,8 +13,8 @@
 namespace engram::nccl {
 
 struct GuardedCall {
-  std::string what;  ///< for messages: "ncclDevCommCreate"
-  int device = 0;    ///< made current on the calling thread
+  std::string what;           ///< for messages: "ncclDevCommCreate"
+  std::optional<int> device;  ///< made current on the calling thread
   Nanos limit = std::chrono::seconds(60);
   std::function<Result<void>()> call;  ///< must own what it uses: it may outlive this frame
   std::function<void()> give_up;       ///< makes NCCL return from `call`; may be empty

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <utility>
+#include <vector>
 
 namespace engram::nccl {
 namespace {
@@ -13,29 +14,63 @@ void find(void* library, const char* name, Function& into, std::string& missing)
   if (into == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
 }
 
-struct Opened {
-  void* handle = nullptr;
-  std::string tried;  ///< what failed, with causes
+struct Candidate {
+  std::string name;
+  int flags = RTLD_NOW | RTLD_LOCAL;
+  bool only_choice = false;  ///< named by the caller, or in use in this process already
 };
 
-Opened open_first(const LibraryOptions& options) {
+std::vector<Candidate> candidates(const LibraryOptions& options) {
+  if (options.path) return {{*options.path, RTLD_NOW | RTLD_LOCAL, true}};
+  return {{"libnccl.so.2", RTLD_NOW | RTLD_NOLOAD, true},
+          {"libnccl.so.2"},
+          {ENGRAM_NCCL_LIBRARY}};
+}
+
+struct Opened {
+  void* handle = nullptr;
+  std::string path;
+  int version = 0;
+};
+
+/// Errors: unsupported; `not_found` where the candidate is simply absent.
+Result<Opened> try_open(const Candidate& candidate, bool accept_newer) {
   Opened opened;
-  const auto attempt = [&opened](const std::string& name, int flags) {
-    if (opened.handle != nullptr || name.empty()) return;
-    opened.handle = ::dlopen(name.c_str(), flags);
-    if (opened.handle != nullptr) return;
+  opened.handle = ::dlopen(candidate.name.c_str(), candidate.flags);
+  if (opened.handle == nullptr) {
     const char* const cause = ::dlerror();
-    opened.tried += (opened.tried.empty() ? "" : "; ") +
-                    std::string(cause != nullptr ? cause : (name + " is not loaded").c_str());
-  };
-  if (options.path) {
-    attempt(*options.path, RTLD_NOW | RTLD_LOCAL);
-    return opened;
+    return fail(ErrorCode::not_found, cause != nullptr ? cause : candidate.name + " is not loaded");
   }
-  attempt("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-  attempt("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  attempt(ENGRAM_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  return opened;
+  std::string missing;
+  decltype(&::ncclGetVersion) get_version = nullptr;
+  find(opened.handle, "ncclGetVersion", get_version, missing);
+  Dl_info info{};
+  opened.path = candidate.name;
+  if (get_version != nullptr && ::dladdr(reinterpret_cast<void*>(get_version), &info) != 0) {
+    opened.path = info.dli_fname;
+  }
+  if (get_version == nullptr || get_version(&opened.version) != ncclSuccess) {
+    ::dlclose(opened.handle);
+    return fail(ErrorCode::unsupported, opened.path, " gives no NCCL version");
+  }
+  // The version before the entry points: an old library lacks some, and its version says why.
+  const auto right = check_versions(kHeaderNcclVersion, opened.version, opened.path, accept_newer);
+  if (right) return opened;
+  ::dlclose(opened.handle);
+  return tl::unexpected<Error>(right.error());
+}
+
+/// The first candidate that is of the right version; a system's old copy is passed over.
+Result<Opened> open_first(const LibraryOptions& options) {
+  std::string tried;
+  for (const Candidate& candidate : candidates(options)) {
+    auto opened = try_open(candidate, options.accept_newer);
+    if (opened) return opened;
+    if (candidate.only_choice && opened.error().code != ErrorCode::not_found) return opened;
+    tried += (tried.empty() ? "" : "; ") + opened.error().message;
+  }
+  return fail(ErrorCode::unsupported, "no NCCL library: ", tried,
+              "; pip install nvidia-nccl-cu13, or give the path of libnccl.so.2");
 }
 
 }  // namespace
@@ -71,29 +106,13 @@ std::string NcclLibrary::explain(ncclResult_t result, ncclComm_t comm) const {
 }
 
 Result<std::shared_ptr<const NcclLibrary>> load_nccl(const LibraryOptions& options) {
-  const Opened opened = open_first(options);
-  if (opened.handle == nullptr) {
-    return fail(ErrorCode::unsupported, "no NCCL library: ", opened.tried,
-                "; pip install nvidia-nccl-cu13, or give the path of libnccl.so.2");
-  }
+  const auto opened = open_first(options);
+  if (!opened) return tl::unexpected<Error>(opened.error());
   auto library = std::make_shared<NcclLibrary>();
-  void* const handle = opened.handle;
+  library->path = opened->path;
+  library->version = opened->version;
+  void* const handle = opened->handle;  // open for the life of the process
   std::string missing;
-  decltype(&::ncclGetVersion) get_version = nullptr;
-  find(handle, "ncclGetVersion", get_version, missing);
-  Dl_info info{};
-  if (get_version != nullptr && ::dladdr(reinterpret_cast<void*>(get_version), &info) != 0) {
-    library->path = info.dli_fname;
-  }
-  if (get_version == nullptr || get_version(&library->version) != ncclSuccess) {
-    return fail(ErrorCode::unsupported, library->path, " gives no NCCL version");
-  }
-  // The version first: an old library also lacks entry points, and its version is the better word.
-  if (const auto right = check_versions(kHeaderNcclVersion, library->version, library->path,
-                                        options.accept_newer);
-      !right) {
-    return tl::unexpected<Error>(right.error());
-  }
   find(handle, "ncclGetUniqueId", library->get_unique_id, missing);
   find(handle, "ncclCommInitRankConfig", library->comm_init_rank_config, missing);
   find(handle, "ncclCommDestroy", library->comm_destroy, missing);

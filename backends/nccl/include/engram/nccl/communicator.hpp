@@ -76,7 +76,8 @@ class Communicator {
 
   /// Registers `memory`, which must outlive this. The reference stays valid until close().
   /// Errors: unsupported, before NCCL is entered, when it would hang or refuse: imported segments
-  /// without NCCL_SYM_REUSE_SYSMEM_HANDLES=1, host segments with NCCL_ELASTIC_BUFFER_REGISTER=0, a
+  /// without NCCL_SYM_REUSE_SYSMEM_HANDLES=1, an elastic window of several ranks with it (peers'
+  /// bytes would be wrong), host segments with NCCL_ELASTIC_BUFFER_REGISTER=0, a
   /// window past NCCL_WIN_STRIDE; else internal or timed_out.
   [[nodiscard]] Result<const RegisteredWindow*> register_window(const WindowMemory& memory);
 

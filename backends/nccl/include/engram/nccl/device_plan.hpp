@@ -16,7 +16,9 @@ namespace engram::nccl {
 
 /// What the process's environment tells NCCL; read by main, for NCCL offers no query of it.
 struct NcclSettings {
-  bool reuse_sysmem_handles = false;    ///< NCCL_SYM_REUSE_SYSMEM_HANDLES=1
+  /// NCCL_SYM_REUSE_SYSMEM_HANDLES=1: needed by hybrid windows, wrong for elastic ones. NCCL reads
+  /// it once, so a process makes one kind or the other.
+  bool reuse_sysmem_handles = false;
   bool elastic_buffer_register = true;  ///< NCCL_ELASTIC_BUFFER_REGISTER, 1 by default
   std::optional<Bytes> window_stride;   ///< NCCL_WIN_STRIDE
 };

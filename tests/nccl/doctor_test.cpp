@@ -1,0 +1,135 @@
+#include "engram/nccl/doctor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace engram::nccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A /sys with one mlx5 NIC of two ports, made in a folder of its own.
+class FakeSys {
+ public:
+  FakeSys() : root_(fs::path(testing::TempDir()) / "engram-doctor-sys") {
+    fs::remove_all(root_);
+    const fs::path nic = root_ / "class/infiniband/mlx5_0";
+    write(nic / "board_id", "MT_0000000838");
+    write(nic / "device/numa_node", "1");
+    fs::create_directories(root_ / "drivers/mlx5_core");
+    fs::create_symlink(root_ / "drivers/mlx5_core", nic / "device/driver");
+    write(nic / "ports/1/state", "4: ACTIVE");
+    write(nic / "ports/1/rate", "400 Gb/sec (4X NDR)");
+    write(nic / "ports/1/link_layer", "InfiniBand");
+    write(nic / "ports/2/state", "1: DOWN");
+  }
+  ~FakeSys() { fs::remove_all(root_); }
+  [[nodiscard]] const fs::path& root() const { return root_; }
+
+ private:
+  static void write(const fs::path& file, std::string_view text) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text << "\n";
+  }
+  fs::path root_;
+};
+
+Report two_nodes(ncclGinType_t gin, ncclGinType_t railed) {
+  Report report;
+  report.communicator = CommunicatorFacts{{4, 2, true, gin, railed}, 2, false, false};
+  return report;
+}
+
+const PathFacts& path_of(const Report& report, std::uint32_t from, std::uint32_t to) {
+  return report.paths.at(from * 4 + to);
+}
+
+bool advises(const Report& report, std::string_view part) {
+  for (const Advice& a : report.advice) {
+    if (a.text.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(Doctor, NicsAreRead) {
+  const FakeSys sys;
+  const auto nics = find_nics(sys.root());
+  ASSERT_EQ(nics.size(), 1u);
+  EXPECT_EQ(nics[0].name, "mlx5_0");
+  EXPECT_EQ(nics[0].driver, "mlx5_core");
+  EXPECT_EQ(nics[0].numa_node, 1);
+  ASSERT_EQ(nics[0].ports.size(), 2u);
+  EXPECT_EQ(nics[0].ports[0].rate, "400 Gb/sec (4X NDR)");
+  Report report;
+  report.nics = nics;
+  diagnose(report);
+  EXPECT_TRUE(advises(report, "mlx5_0 port 2 is '1: DOWN'"));
+  EXPECT_TRUE(advises(report, "PCI_ATOMIC_MODE"));
+  EXPECT_TRUE(advises(report, "service level"));
+  EXPECT_TRUE(advises(report, "adaptive routing"));
+  EXPECT_TRUE(find_nics("/no/such/sys").empty());
+}
+
+TEST(Doctor, PathsAndWhyNot) {
+  Report rails = two_nodes(NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_GDAKI);
+  diagnose(rails);
+  ASSERT_EQ(rails.paths.size(), 16u);
+  EXPECT_EQ(path_of(rails, 0, 0).how, "own memory");
+  EXPECT_EQ(path_of(rails, 0, 1).how, "loads and stores");
+  EXPECT_EQ(path_of(rails, 0, 2).how, "GIN gdaki");
+  EXPECT_EQ(path_of(rails, 0, 3).how, "none");
+  ASSERT_EQ(path_of(rails, 0, 3).why_not.size(), 2u);
+  EXPECT_EQ(path_of(rails, 0, 3).why_not[1],
+            "network: different rails, and NCCL offers rails only");
+
+  Report none = two_nodes(NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE);
+  none.environment["NCCL_GIN_ENABLE"] = "0";
+  diagnose(none);
+  EXPECT_EQ(path_of(none, 1, 3).how, "none");
+  EXPECT_TRUE(advises(none, "NCCL offers no GIN type: NCCL_GIN_ENABLE=0; no RDMA NIC"));
+  EXPECT_TRUE(advises(none, "NCCL_GIN_PLUGIN=/path/lib.so"));
+
+  Report full = two_nodes(NCCL_GIN_TYPE_GPI, NCCL_GIN_TYPE_GPI);
+  diagnose(full);
+  EXPECT_EQ(path_of(full, 0, 3).how, "GIN gpi");
+  EXPECT_EQ(path_of(full, 0, 1).how, "loads and stores, GIN gpi");
+  EXPECT_FALSE(advises(full, "no GIN type"));
+}
+
+TEST(Doctor, SettingsAreReadAndWrongOnesNamed) {
+  const auto none = settings_from({});
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->reuse_sysmem_handles);
+  EXPECT_TRUE(none->elastic_buffer_register);
+  EXPECT_FALSE(none->window_stride);
+  const auto set = settings_from({{"NCCL_SYM_REUSE_SYSMEM_HANDLES", "1"},
+                                  {"NCCL_ELASTIC_BUFFER_REGISTER", "0"},
+                                  {"NCCL_WIN_STRIDE", "4294967296"}});
+  ASSERT_TRUE(set);
+  EXPECT_TRUE(set->reuse_sysmem_handles);
+  EXPECT_FALSE(set->elastic_buffer_register);
+  EXPECT_EQ(set->window_stride, 4 * kGiB);
+  EXPECT_EQ(settings_from({{"NCCL_WIN_STRIDE", "4G"}}).error().message,
+            "NCCL_WIN_STRIDE='4G' is not a whole number");
+}
+
+TEST(Doctor, AMachineWithoutGpuIsAReportNotAFailure) {
+  const FakeSys sys;
+  DoctorInput input;
+  input.sys = sys.root();
+  input.library.path = "/no/such/libnccl.so.2";
+  Report report = examine(input);
+  diagnose(report);
+  EXPECT_FALSE(report.usable());
+  EXPECT_NE(report.nccl_problem.find("/no/such/libnccl.so.2"), std::string::npos);
+  EXPECT_NE(to_text(report).find("mlx5_0"), std::string::npos);
+  const auto json = to_json(report);
+  EXPECT_EQ(json.at("usable"), false);
+  EXPECT_EQ(json.at("nics").at(0).at("ports").at(1).at("state"), "1: DOWN");
+  EXPECT_EQ(json.at("communicator"), nullptr);
+}
+
+}  // namespace
+}  // namespace engram::nccl
