@@ -49,9 +49,9 @@ LibraryOptions library_of(const Arguments& arguments) {
   return options;
 }
 
-Result<json> run_checks(const selftest::Machine& machine, const CommunicatorOptions& options,
-                        Report& report) {
-  json out = json::object();
+/// Fills `out` check by check, so that those before a failure are told.
+Result<void> run_checks(const selftest::Machine& machine, const CommunicatorOptions& options,
+                        Report& report, json& out) {
   const auto with_communicator = [&](auto&& check) -> Result<json> {
     auto communicator = Communicator::create(machine.library, *machine.ranks, options);
     if (!communicator) return tl::unexpected<Error>(communicator.error());
@@ -100,7 +100,7 @@ Result<json> run_checks(const selftest::Machine& machine, const CommunicatorOpti
   auto failure = selftest::check_failure(machine, options);
   if (!failure) return within(failure.error(), "failure");
   out["failure"] = std::move(*failure);
-  return out;
+  return {};
 }
 
 bool all_right(const json& checks) {
@@ -141,13 +141,13 @@ int worker(const Arguments& arguments) {
   CommunicatorOptions options;
   options.device = static_cast<int>(identity->local_rank);
   options.settings = *settings;
-  const auto checks = run_checks({*driver, *library, &*ranks}, options, report);
+  json& checks = out["checks"];
+  const auto done = run_checks({*driver, *library, &*ranks}, options, report, checks);
   diagnose(report);
   out["reuse_sysmem_handles"] = options.settings.reuse_sysmem_handles;
   if (identity->rank == Rank{0}) out["doctor"] = to_json(report);
-  if (checks) out["checks"] = *checks;
-  out["error"] = checks ? "" : checks.error().message;
-  out["right"] = checks && all_right(*checks);
+  out["error"] = done ? "" : done.error().message;
+  out["right"] = done && all_right(checks);
   std::cout << out.dump() << std::endl;
   return out["right"] ? 0 : 1;
 }

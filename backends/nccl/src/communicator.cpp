@@ -22,6 +22,7 @@ constexpr int kWindowFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING;
 Result<void> use_device(int device) {
   const cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess) return {};
+  cudaGetLastError();  // else the next kernel launch would report this one's error
   return fail(ErrorCode::unsupported, "CUDA device ", device, ": ", cudaGetErrorString(error));
 }
 

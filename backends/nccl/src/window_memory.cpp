@@ -244,7 +244,10 @@ class WindowMemory::Impl {
     if (cudaGetDeviceCount(&num_devices) != cudaSuccess) num_devices = device_ + 1;
     for (int d = 0; d < num_devices; ++d) {
       int reaches = d == device_ || piece.on_host;
-      if (!reaches && cudaDeviceCanAccessPeer(&reaches, d, device_) != cudaSuccess) reaches = 0;
+      if (!reaches && cudaDeviceCanAccessPeer(&reaches, d, device_) != cudaSuccess) {
+        reaches = 0;
+        cudaGetLastError();
+      }
       if (reaches == 0) continue;
       access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {d}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     }
