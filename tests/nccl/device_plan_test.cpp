@@ -28,8 +28,8 @@ TEST(DevicePlan, ReferenceDefaults) {
 }
 
 TEST(DevicePlan, TheProxySetsItsOwnDepth) {
-  const auto plan = plan_device({2, 1, true, NCCL_GIN_TYPE_PROXY, NCCL_GIN_TYPE_PROXY},
-                                options_of(Mode::direct));
+  const auto plan =
+      plan_device({2, 1, true, NCCL_GIN_TYPE_PROXY, NCCL_GIN_TYPE_PROXY}, options_of(Mode::direct));
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->connection, NCCL_GIN_CONNECTION_FULL);
   EXPECT_EQ(plan->queue_depth, 0u);
@@ -38,8 +38,8 @@ TEST(DevicePlan, TheProxySetsItsOwnDepth) {
 }
 
 TEST(DevicePlan, NoGinIsSupportedWhereLoadsReachAllPeers) {
-  const auto plan = plan_device({8, 1, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE},
-                                options_of(Mode::direct));
+  const auto plan =
+      plan_device({8, 1, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE}, options_of(Mode::direct));
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_FALSE(plan->has_network());
   EXPECT_EQ(plan->num_qps, 0u);
@@ -49,14 +49,14 @@ TEST(DevicePlan, NoGinIsSupportedWhereLoadsReachAllPeers) {
 }
 
 TEST(DevicePlan, AnUnreachablePeerIsRefusedWithARemedy) {
-  const auto none = plan_device({16, 2, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE},
-                                options_of(Mode::direct));
+  const auto none =
+      plan_device({16, 2, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE}, options_of(Mode::direct));
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::unsupported);
   EXPECT_NE(none.error().message.find("16 ranks are in 2 NVLink domains"), std::string::npos);
   EXPECT_NE(none.error().message.find("engram doctor"), std::string::npos);
-  const auto rails = plan_device({16, 2, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_PROXY},
-                                 options_of(Mode::direct));
+  const auto rails =
+      plan_device({16, 2, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_PROXY}, options_of(Mode::direct));
   ASSERT_FALSE(rails);
   EXPECT_NE(rails.error().message.find("NCCL_CROSS_NIC=0"), std::string::npos);
   EXPECT_NE(rails.error().message.find("use hybrid mode"), std::string::npos);
@@ -77,8 +77,8 @@ TEST(DevicePlan, WrongNumbersAreNamed) {
 RC_GTEST_PROP(DevicePlan, ReachesEveryPeerOrRefuses, ()) {
   const auto type = rc::gen::element(NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_PROXY, NCCL_GIN_TYPE_GDAKI,
                                      NCCL_GIN_TYPE_GPI);
-  const CommFacts facts{*rc::gen::inRange<std::uint32_t>(1, 33), *rc::gen::inRange<std::uint32_t>(1, 5),
-                        true, *type, *type};
+  const CommFacts facts{*rc::gen::inRange<std::uint32_t>(1, 33),
+                        *rc::gen::inRange<std::uint32_t>(1, 5), true, *type, *type};
   const auto mode = *rc::gen::element(Mode::direct, Mode::hybrid);
   const auto plan = plan_device(facts, options_of(mode));
   RC_CLASSIFY(plan.has_value(), "planned");

@@ -17,12 +17,15 @@ TEST(GuardedCall, ARankThatIsNotReadyKeepsAllOutOfTheCall) {
     ASSERT_TRUE(joined) << joined.error().message;
     const Result<void> ready =
         rank == Rank{1} ? Result<void>(fail(ErrorCode::unsupported, "no memory")) : Result<void>{};
-    const auto done = run_guarded(*joined, ready, {"call", -1, std::chrono::seconds(5),
-                                                   [&]() -> Result<void> {
-                                                     ++calls;
-                                                     return {};
-                                                   },
-                                                   {}});
+    const auto done = run_guarded(*joined, ready,
+                                  {"call",
+                                   -1,
+                                   std::chrono::seconds(5),
+                                   [&]() -> Result<void> {
+                                     ++calls;
+                                     return {};
+                                   },
+                                   {}});
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message, "rank 1: no memory");
     ++told;

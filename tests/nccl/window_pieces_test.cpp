@@ -14,10 +14,11 @@ std::vector<Rank> first_ranks(std::uint32_t n) {
   return ranks;
 }
 
-// Pieces follow one another without a gap, on 2 MiB, hold what was asked, and every rank of the host
-// sees segment i owned by the same rank.
+// Pieces follow one another without a gap, on 2 MiB, hold what was asked, and every rank of the
+// host sees segment i owned by the same rank.
 RC_GTEST_PROP(WindowPieces, AreDenseAlignedAndTheSameOnAllRanks, ()) {
-  const auto kind = *rc::gen::element(WindowKind::gpu, WindowKind::elastic, WindowKind::hybrid_elastic);
+  const auto kind =
+      *rc::gen::element(WindowKind::gpu, WindowKind::elastic, WindowKind::hybrid_elastic);
   const auto n = *rc::gen::inRange<std::uint32_t>(1, 9);
   const bool host = kind != WindowKind::gpu;
   const WindowShape shape{kind, Bytes{*rc::gen::inRange<std::uint64_t>(host ? 0 : 1, 1ull << 34)},
@@ -52,9 +53,10 @@ TEST(WindowPieces, WrongSizesAreRefused) {
             "a window of 0 B");
   EXPECT_FALSE(pieces_of({WindowKind::gpu, Bytes{1}, Bytes{1}}, Rank{0}, here));
   EXPECT_FALSE(pieces_of({WindowKind::elastic, Bytes{1}, Bytes{0}}, Rank{0}, here));
-  EXPECT_EQ(
-      pieces_of({WindowKind::hybrid_elastic, Bytes{0}, Bytes{1ull << 47}}, Rank{0}, here).error().code,
-      ErrorCode::out_of_range);
+  EXPECT_EQ(pieces_of({WindowKind::hybrid_elastic, Bytes{0}, Bytes{1ull << 47}}, Rank{0}, here)
+                .error()
+                .code,
+            ErrorCode::out_of_range);
 }
 
 }  // namespace

@@ -25,9 +25,13 @@ TEST(Identity, NothingSetIsOneRank) {
 }
 
 TEST(Identity, Torchrun) {
-  const auto id = identity_with({{"RANK", "9"}, {"WORLD_SIZE", "16"}, {"LOCAL_RANK", "1"},
-                                 {"LOCAL_WORLD_SIZE", "8"}, {"MASTER_ADDR", "node7"},
-                                 {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "job"},
+  const auto id = identity_with({{"RANK", "9"},
+                                 {"WORLD_SIZE", "16"},
+                                 {"LOCAL_RANK", "1"},
+                                 {"LOCAL_WORLD_SIZE", "8"},
+                                 {"MASTER_ADDR", "node7"},
+                                 {"MASTER_PORT", "29500"},
+                                 {"TORCHELASTIC_RUN_ID", "job"},
                                  {"ENGRAM_SECRET", "s"}});
   ASSERT_TRUE(id) << id.error().message;
   EXPECT_EQ(id->launcher, Launcher::torchrun);
@@ -42,9 +46,11 @@ TEST(Identity, Torchrun) {
 
 TEST(Identity, MpirunOnOneHostNeedsNothingElse) {
   const auto at = [](const char* rank) {
-    return identity_with({{"OMPI_COMM_WORLD_RANK", rank}, {"OMPI_COMM_WORLD_SIZE", "4"},
+    return identity_with({{"OMPI_COMM_WORLD_RANK", rank},
+                          {"OMPI_COMM_WORLD_SIZE", "4"},
                           {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
-                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"PMIX_NAMESPACE", "prte-123@1"}});
+                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                          {"PMIX_NAMESPACE", "prte-123@1"}});
   };
   ASSERT_TRUE(at("0")) << at("0").error().message;
   EXPECT_EQ(at("0")->launcher, Launcher::open_mpi);
@@ -55,8 +61,10 @@ TEST(Identity, MpirunOnOneHostNeedsNothingElse) {
 }
 
 TEST(Identity, MpirunOnSeveralHostsAsksForAnAddress) {
-  Variables variables{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"},
-                      {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  Variables variables{{"OMPI_COMM_WORLD_RANK", "0"},
+                      {"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
   const auto without = identity_with(variables);
   ASSERT_FALSE(without);
   EXPECT_NE(without.error().message.find("set ENGRAM_RENDEZVOUS=HOST:PORT"), std::string::npos);
@@ -72,15 +80,19 @@ TEST(Identity, MpirunOnSeveralHostsAsksForAnAddress) {
 }
 
 TEST(Identity, PmiAndSlurm) {
-  const auto pmi = identity_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"},
-                                  {"MPI_LOCALNRANKS", "2"}});
+  const auto pmi = identity_with(
+      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}});
   ASSERT_TRUE(pmi) << pmi.error().message;
   EXPECT_EQ(pmi->launcher, Launcher::pmi);
 
   const auto slurm_with = [](const char* nodes) {
-    return identity_with({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "1"},
-                          {"SLURM_STEP_NODELIST", nodes}, {"SLURM_JOB_ID", "77"},
-                          {"SLURM_STEP_ID", "2"}, {"ENGRAM_SECRET", "s"}});
+    return identity_with({{"SLURM_PROCID", "5"},
+                          {"SLURM_NTASKS", "8"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_STEP_NODELIST", nodes},
+                          {"SLURM_JOB_ID", "77"},
+                          {"SLURM_STEP_ID", "2"},
+                          {"ENGRAM_SECRET", "s"}});
   };
   const auto slurm = slurm_with("gpu[03-07,12],login");
   ASSERT_TRUE(slurm) << slurm.error().message;
@@ -94,11 +106,15 @@ TEST(Identity, PmiAndSlurm) {
 
 // A shell inside a Slurm allocation, or a torchrun below mpirun: the innermost launcher counts.
 TEST(Identity, OurOwnLauncherWins) {
-  const auto id = identity_with({{"ENGRAM_RANK", "0"}, {"ENGRAM_NUM_RANKS", "2"},
-                                 {"ENGRAM_LOCAL_RANK", "0"}, {"ENGRAM_NUM_LOCAL_RANKS", "2"},
+  const auto id = identity_with({{"ENGRAM_RANK", "0"},
+                                 {"ENGRAM_NUM_RANKS", "2"},
+                                 {"ENGRAM_LOCAL_RANK", "0"},
+                                 {"ENGRAM_NUM_LOCAL_RANKS", "2"},
                                  {"ENGRAM_RENDEZVOUS", "127.0.0.1:5"},
-                                 {"ENGRAM_RENDEZVOUS_FD", "9"}, {"ENGRAM_SECRET", "s"},
-                                 {"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}});
+                                 {"ENGRAM_RENDEZVOUS_FD", "9"},
+                                 {"ENGRAM_SECRET", "s"},
+                                 {"SLURM_PROCID", "3"},
+                                 {"SLURM_NTASKS", "4"}});
   ASSERT_TRUE(id) << id.error().message;
   EXPECT_EQ(id->launcher, Launcher::engram_launch);
   EXPECT_EQ(id->listen_fd, 9);
@@ -117,11 +133,12 @@ TEST(Identity, WrongTextsAreNamed) {
                 .error()
                 .message,
             "ENGRAM_RENDEZVOUS='here' is not HOST:PORT");
-  EXPECT_EQ(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "3"},
-                           {"LOCAL_WORLD_SIZE", "2"}})
-                .error()
-                .message,
-            "LOCAL_RANK=3 is not below LOCAL_WORLD_SIZE=2");
+  EXPECT_EQ(
+      identity_with(
+          {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "2"}})
+          .error()
+          .message,
+      "LOCAL_RANK=3 is not below LOCAL_WORLD_SIZE=2");
 }
 
 }  // namespace

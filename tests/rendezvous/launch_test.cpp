@@ -19,9 +19,8 @@ struct Launched {
   Result<LaunchOutcome> outcome = fail(ErrorCode::internal, "not run");
   std::vector<Line> lines;
   [[nodiscard]] bool has(std::string_view part) const {
-    return std::any_of(lines.begin(), lines.end(), [&](const Line& line) {
-      return line.text.find(part) != std::string::npos;
-    });
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const Line& line) { return line.text.find(part) != std::string::npos; });
   }
 };
 
@@ -107,12 +106,15 @@ TEST(Launch, AProgramsOwnChildrenEndWithIt) {
 }
 
 TEST(Launch, StderrAndLongLinesArePassedOn) {
-  const auto launched = launch(1, {"sh", "-c", "echo oops >&2; head -c 200000 /dev/zero | tr '\\0' x"});
+  const auto launched =
+      launch(1, {"sh", "-c", "echo oops >&2; head -c 200000 /dev/zero | tr '\\0' x"});
   ASSERT_TRUE(launched.outcome);
   std::size_t sum = 0;
   for (const auto& line : launched.lines) {
-    if (line.to_stderr) EXPECT_EQ(line.text, "oops");
-    else sum += line.text.size();
+    if (line.to_stderr)
+      EXPECT_EQ(line.text, "oops");
+    else
+      sum += line.text.size();
   }
   EXPECT_EQ(sum, 200000u);
 }
@@ -121,8 +123,7 @@ TEST(Launch, WhatIsNoProgramIsNamed) {
   const auto launched = launch(2, {"no-such-program-here"});
   ASSERT_FALSE(launched.outcome);
   EXPECT_EQ(launched.outcome.error().code, ErrorCode::not_found);
-  EXPECT_EQ(launched.outcome.error().message,
-            "no-such-program-here is not on PATH=/usr/bin:/bin");
+  EXPECT_EQ(launched.outcome.error().message, "no-such-program-here is not on PATH=/usr/bin:/bin");
   EXPECT_EQ(launch(0, {"sh"}).outcome.error().code, ErrorCode::invalid_argument);
 }
 

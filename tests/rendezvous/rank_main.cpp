@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
     if (last) return 5;
     for (;;) ::pause();
   }
-  if (what == "sleep") for (;;) ::pause();
+  if (what == "sleep")
+    for (;;) ::pause();
   const auto sum = ranks->allgather_value(identity->rank.value);
   if (!sum) {
     std::fprintf(stderr, "%s\n", sum.error().message.c_str());

@@ -117,17 +117,16 @@ TEST(Rendezvous, AFailureOnOneRankReachesAllAndTheSessionGoesOn) {
 
 TEST(Rendezvous, TheStartDeadlineNamesTheMissingRanks) {
   std::atomic<int> checked = 0;
-  run_team(
-      5, impatient(),
-      [&](Rank, Result<Rendezvous> joined) {
-        ASSERT_FALSE(joined);
-        EXPECT_EQ(joined.error().code, ErrorCode::timed_out);
-        EXPECT_NE(joined.error().message.find("ranks 1, 3 of 5 did not join within 0.6 s"),
-                  std::string::npos)
-            << joined.error().message;
-        ++checked;
-      },
-      {}, {1, 3});
+  run_team(5, impatient(),
+           [&](Rank, Result<Rendezvous> joined) {
+             ASSERT_FALSE(joined);
+             EXPECT_EQ(joined.error().code, ErrorCode::timed_out);
+             EXPECT_NE(joined.error().message.find("ranks 1, 3 of 5 did not join within 0.6 s"),
+                       std::string::npos)
+                 << joined.error().message;
+             ++checked;
+           },
+           {}, {1, 3});
   EXPECT_EQ(checked, 3);
 }
 
@@ -186,11 +185,13 @@ TEST(Rendezvous, AnotherJobAnotherCountAndATakenRankAreRefused) {
         });
     return text;
   };
-  EXPECT_NE(refusal_of([](Identity& i) { i.job_id = "other"; })
-                .find("job 'other' asked at the address of job 'test-job'"),
+  EXPECT_NE(refusal_of([](Identity& i) {
+              i.job_id = "other";
+            }).find("job 'other' asked at the address of job 'test-job'"),
             std::string::npos);
-  EXPECT_NE(refusal_of([](Identity& i) { i.num_ranks = 4; })
-                .find("rank 2 counts 4 ranks, rank 0 counts 3"),
+  EXPECT_NE(refusal_of([](Identity& i) {
+              i.num_ranks = 4;
+            }).find("rank 2 counts 4 ranks, rank 0 counts 3"),
             std::string::npos);
   EXPECT_NE(refusal_of([](Identity& i) { i.rank = Rank{1}; }).find("rank 1 has already joined"),
             std::string::npos);
@@ -198,7 +199,8 @@ TEST(Rendezvous, AnotherJobAnotherCountAndATakenRankAreRefused) {
 
 // Whatever bytes a stranger sends, the job starts and works.
 RC_GTEST_PROP(Rendezvous, StrangersDoNotDisturbAJob, ()) {
-  const auto noise = *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
+  const auto noise =
+      *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
   const auto valid_header = *rc::gen::arbitrary<bool>();
   std::atomic<int> good = 0;
   std::atomic<std::uint16_t> port = 0;
@@ -210,8 +212,9 @@ RC_GTEST_PROP(Rendezvous, StrangersDoNotDisturbAJob, ()) {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
       std::vector<std::uint8_t> bytes;
-      if (valid_header) bytes = {0x45, 0x47, 0x52, 0x56, 1, 0, 1, 0, 0, 0, 0, 0,
-                                 0,    0,    0,    0,    8, 0, 0, 0, 0, 0, 0, 0};
+      if (valid_header)
+        bytes = {0x45, 0x47, 0x52, 0x56, 1, 0, 1, 0, 0, 0, 0, 0,
+                 0,    0,    0,    0,    8, 0, 0, 0, 0, 0, 0, 0};
       bytes.insert(bytes.end(), noise.begin(), noise.end());
       [[maybe_unused]] const auto n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     }
@@ -269,8 +272,7 @@ TEST(Rendezvous, DifferentOperationsAreAnErrorOnAll) {
   std::atomic<int> told = 0;
   run_team(3, impatient(), [&](Rank rank, Result<Rendezvous> joined) {
     ASSERT_TRUE(joined) << joined.error().message;
-    const Result<void> done =
-        rank == Rank{1} ? joined->agree({}) : joined->barrier();
+    const Result<void> done = rank == Rank{1} ? joined->agree({}) : joined->barrier();
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, ErrorCode::invalid_argument) << done.error().message;
     EXPECT_NE(done.error().message.find("entered"), std::string::npos) << done.error().message;

@@ -29,7 +29,8 @@ inline Options impatient() {
   return options;
 }
 
-/// Calls `body(rank, joined)` on `num_ranks` threads; `change` may alter an identity before it joins.
+/// Calls `body(rank, joined)` on `num_ranks` threads; `change` may alter an identity before it
+/// joins.
 inline void run_team(std::uint32_t num_ranks, const Options& options,
                      const std::function<void(Rank, Result<Rendezvous>)>& body,
                      const std::function<void(Identity&)>& change = {},

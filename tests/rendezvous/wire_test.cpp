@@ -23,7 +23,8 @@ RC_GTEST_PROP(Wire, BrokenBodiesAreRefused, ()) {
   const auto keep = *rc::gen::inRange<std::size_t>(0, body.size());
   body.resize(keep);
   RC_ASSERT(!decode_hello(body).has_value());
-  const auto noise = *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
+  const auto noise =
+      *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
   const auto bytes = std::as_bytes(std::span(noise));
   RC_ASSERT(!decode_error(bytes).message.empty() || !noise.empty());
 }

@@ -43,8 +43,8 @@ cudaError_t fill(void* at, std::uint64_t words, std::uint32_t rank, std::uint32_
 
 cudaError_t count_wrong(const void* at, std::uint64_t words, std::uint32_t rank,
                         std::uint32_t piece, unsigned long long* wrong, cudaStream_t stream) {
-  count_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<const std::uint64_t*>(at), words,
-                                                 rank, piece, wrong);
+  count_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<const std::uint64_t*>(at), words, rank,
+                                                 piece, wrong);
   return cudaGetLastError();
 }
 

@@ -27,22 +27,26 @@ struct DeviceCounter {
   std::unique_ptr<unsigned long long, FreeDevice> at;
   static Result<DeviceCounter> make() {
     void* raw = nullptr;
-    if (const auto ok = cuda(cudaMalloc(&raw, 8), "a counter"); !ok) return tl::unexpected<Error>(ok.error());
-    DeviceCounter counter{std::unique_ptr<unsigned long long, FreeDevice>(
-        static_cast<unsigned long long*>(raw))};
-    if (const auto ok = cuda(cudaMemset(raw, 0, 8), "a counter"); !ok) return tl::unexpected<Error>(ok.error());
+    if (const auto ok = cuda(cudaMalloc(&raw, 8), "a counter"); !ok)
+      return tl::unexpected<Error>(ok.error());
+    DeviceCounter counter{
+        std::unique_ptr<unsigned long long, FreeDevice>(static_cast<unsigned long long*>(raw))};
+    if (const auto ok = cuda(cudaMemset(raw, 0, 8), "a counter"); !ok)
+      return tl::unexpected<Error>(ok.error());
     return counter;
   }
   [[nodiscard]] Result<std::uint64_t> read() const {
     unsigned long long value = 0;
-    const auto ok = cuda(cudaMemcpy(&value, at.get(), 8, cudaMemcpyDeviceToHost), "reading a counter");
+    const auto ok =
+        cuda(cudaMemcpy(&value, at.get(), 8, cudaMemcpyDeviceToHost), "reading a counter");
     if (!ok) return tl::unexpected<Error>(ok.error());
     return value;
   }
 };
 
 double milliseconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
 }
 
 std::string_view kind_name(core::WindowKind kind) {
@@ -139,15 +143,16 @@ Result<json> check_window(const Machine& machine, Communicator& communicator,
   const auto strange = not_own->read();
   if (!strange) return tl::unexpected<Error>(strange.error());
   out["own_words_at_peers"] = foreign - *strange;
-  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  if (const auto closed = communicator.close(); !closed)
+    return tl::unexpected<Error>(closed.error());
   return out;
 }
 
 Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
   auto& ranks = *machine.ranks;
-  auto memory = WindowMemory::create(machine.driver, machine.library, ranks,
-                                     communicator.options().device,
-                                     {core::WindowKind::gpu, 4 * kMiB, Bytes{0}});
+  auto memory =
+      WindowMemory::create(machine.driver, machine.library, ranks, communicator.options().device,
+                           {core::WindowKind::gpu, 4 * kMiB, Bytes{0}});
   if (!memory) return tl::unexpected<Error>(memory.error());
   const auto window = communicator.register_window(*memory);
   if (!window) return tl::unexpected<Error>(window.error());
@@ -172,7 +177,8 @@ Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
     }
     if (auto ok = barrier->enqueue(stream, std::chrono::seconds(5)); !ok) return ok;
     for (std::uint32_t p = 0; p < n; ++p) {
-      if (auto ok = cuda(expect(slot(Peer{me}, p), k, bad->at.get(), stream), "expect"); !ok) return ok;
+      if (auto ok = cuda(expect(slot(Peer{me}, p), k, bad->at.get(), stream), "expect"); !ok)
+        return ok;
     }
     return barrier->enqueue(stream, std::chrono::seconds(5));
   };
@@ -189,7 +195,8 @@ Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
   cudaGraphExec_t replay = nullptr;
   float best_ms = 1e9f;
   mine = cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  for (int i = 0; i < kInGraph && mine; ++i) mine = barrier->enqueue(stream, std::chrono::seconds(5));
+  for (int i = 0; i < kInGraph && mine; ++i)
+    mine = barrier->enqueue(stream, std::chrono::seconds(5));
   if (mine) mine = cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
   if (mine) mine = cuda(cudaGraphInstantiate(&replay, graph, 0), "instantiating a graph");
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -221,9 +228,9 @@ Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
       if (named) named = cuda(cudaStreamSynchronize(stream), "a barrier that one rank misses");
       if (named) {
         const auto told = barrier->check();
-        const std::string expected =
-            fmt::format("rank {} not seen",
-                        communicator.grid().rank_of(core::Team::lsa, ranks.rank(), Peer{n - 1}).value);
+        const std::string expected = fmt::format(
+            "rank {} not seen",
+            communicator.grid().rank_of(core::Team::lsa, ranks.rank(), Peer{n - 1}).value);
         if (told || told.error().message.find(expected) == std::string::npos) {
           named = fail(ErrorCode::wrong_bytes, "expected '", expected, "', got '",
                        told ? "no error" : told.error().message, "'");
@@ -240,7 +247,8 @@ Result<json> check_barrier(const Machine& machine, Communicator& communicator) {
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
   cudaStreamDestroy(stream);
-  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  if (const auto closed = communicator.close(); !closed)
+    return tl::unexpected<Error>(closed.error());
   return out;
 }
 
@@ -251,7 +259,8 @@ Result<json> check_refusal(const Machine& machine, Communicator& communicator,
   if (!memory) return tl::unexpected<Error>(memory.error());
   const auto window = communicator.register_window(*memory);
   if (window) return fail(ErrorCode::wrong_bytes, "a window was registered that must be refused");
-  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  if (const auto closed = communicator.close(); !closed)
+    return tl::unexpected<Error>(closed.error());
   return json{{"kind", kind_name(shape.kind)}, {"refused", window.error().message}};
 }
 
@@ -268,7 +277,8 @@ Result<json> check_life(const Machine& machine, Communicator& communicator) {
     if (!memory) return tl::unexpected<Error>(memory.error());
     const auto window = adopted->register_window(*memory);
     if (!window) return within(window.error(), "adopted");
-    if (const auto opened = adopted->open_device(); !opened) return within(opened.error(), "adopted");
+    if (const auto opened = adopted->open_device(); !opened)
+      return within(opened.error(), "adopted");
     if (const auto closed = adopted->close(); !closed) return within(closed.error(), "adopted");
   }
   if (!warning.empty()) return fail(ErrorCode::wrong_bytes, "a warning after close(): ", warning);
@@ -281,7 +291,8 @@ Result<json> check_life(const Machine& machine, Communicator& communicator) {
     if (!left_open) return within(left_open.error(), "a second communicator");
   }
   if (warning.empty()) return fail(ErrorCode::wrong_bytes, "no warning without close()");
-  if (const auto closed = communicator.close(); !closed) return tl::unexpected<Error>(closed.error());
+  if (const auto closed = communicator.close(); !closed)
+    return tl::unexpected<Error>(closed.error());
   return json{{"adopted", true}, {"wrong_device", refused.error().message}, {"warning", warning}};
 }
 
@@ -292,7 +303,8 @@ Result<json> check_failure(const Machine& machine, const CommunicatorOptions& op
   const bool last = ranks.rank().value + 1 == ranks.num_ranks();
   const WindowShape large{core::WindowKind::elastic, 1024 * kGiB, 2 * kMiB};
   const WindowShape other{core::WindowKind::elastic, 2 * kMiB, 2 * kMiB};
-  const auto both = WindowMemory::create(machine.driver, machine.library, ranks, options.device, large);
+  const auto both =
+      WindowMemory::create(machine.driver, machine.library, ranks, options.device, large);
   const auto differ = WindowMemory::create(machine.driver, machine.library, ranks, options.device,
                                            last ? large : other);
   json out = {{"too_large", both ? "made" : both.error().message},

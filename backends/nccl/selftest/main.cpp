@@ -55,10 +55,9 @@ Result<void> run_checks(const selftest::Machine& machine, const CommunicatorOpti
   const auto with_communicator = [&](auto&& check) -> Result<json> {
     auto communicator = Communicator::create(machine.library, *machine.ranks, options);
     if (!communicator) return tl::unexpected<Error>(communicator.error());
-    report.communicator =
-        CommunicatorFacts{facts_of(communicator->properties()), communicator->grid().num_nvlink,
-                          communicator->properties().multimemSupport,
-                          communicator->properties().hostRmaSupport};
+    report.communicator = CommunicatorFacts{
+        facts_of(communicator->properties()), communicator->grid().num_nvlink,
+        communicator->properties().multimemSupport, communicator->properties().hostRmaSupport};
     if (const auto opened = communicator->open_device(); !opened) {
       return tl::unexpected<Error>(opened.error());
     }
@@ -73,13 +72,13 @@ Result<void> run_checks(const selftest::Machine& machine, const CommunicatorOpti
   const bool reuse = options.settings.reuse_sysmem_handles;
   if (!reuse || alone) {
     shapes.emplace_back("elastic", elastic);
-    shapes.emplace_back("elastic_host_only",
-                        WindowShape{WindowKind::elastic, Bytes{0}, 64 * kMiB});
+    shapes.emplace_back("elastic_host_only", WindowShape{WindowKind::elastic, Bytes{0}, 64 * kMiB});
   }
   if (reuse || alone) shapes.emplace_back("hybrid_elastic", hybrid);
   for (const auto& [name, shape] : shapes) {
-    auto result = with_communicator(
-        [&, &wanted = shape](Communicator& c) { return selftest::check_window(machine, c, wanted); });
+    auto result = with_communicator([&, &wanted = shape](Communicator& c) {
+      return selftest::check_window(machine, c, wanted);
+    });
     if (!result) return within(result.error(), name);
     out["windows"][name] = std::move(*result);
   }
@@ -126,9 +125,12 @@ int worker(const Arguments& arguments) {
   auto library = load_nccl(input.library);
   const auto settings = settings_from(input.environment);
   Result<void> able;
-  if (!driver) able = tl::unexpected<Error>(driver.error());
-  else if (!library) able = tl::unexpected<Error>(library.error());
-  else if (!settings) able = tl::unexpected<Error>(settings.error());
+  if (!driver)
+    able = tl::unexpected<Error>(driver.error());
+  else if (!library)
+    able = tl::unexpected<Error>(library.error());
+  else if (!settings)
+    able = tl::unexpected<Error>(settings.error());
   else if (identity->local_rank >= report.devices.size()) {
     able = fail(ErrorCode::unsupported, identity->num_local_ranks, " ranks on ",
                 report.devices.size(), " GPUs");

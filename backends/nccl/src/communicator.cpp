@@ -41,10 +41,10 @@ class Communicator::Impl {
 
   ~Impl() {
     if (comm == nullptr || closed) return;
-    options.warn(fmt::format(
-        "rank {}: communicator destroyed without the final barrier ({} windows, device "
-        "communicator {}); peers may still reach into its memory",
-        ranks->rank().value, windows.size(), device_open ? "open" : "closed"));
+    options.warn(
+        fmt::format("rank {}: communicator destroyed without the final barrier ({} windows, device "
+                    "communicator {}); peers may still reach into its memory",
+                    ranks->rank().value, windows.size(), device_open ? "open" : "closed"));
     abort();
   }
 
@@ -68,14 +68,16 @@ class Communicator::Impl {
     auto result = std::make_shared<ncclComm_t>(nullptr);
     const auto done = run_guarded(
         *ranks, {},
-        {"ncclCommInitRank", options.device, options.call_limit,
+        {"ncclCommInitRank",
+         options.device,
+         options.call_limit,
          [nccl = library, result, id, n = static_cast<int>(ranks->num_ranks()),
           r = static_cast<int>(ranks->rank().value),
           traffic_class = options.device_options.traffic_class]() -> Result<void> {
            ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
            config.trafficClass = traffic_class;
-           return nccl->check(nccl->comm_init_rank_config(result.get(), n, id, r, &config),
-                              nullptr, "ncclCommInitRank of rank ", r, " of ", n);
+           return nccl->check(nccl->comm_init_rank_config(result.get(), n, id, r, &config), nullptr,
+                              "ncclCommInitRank of rank ", r, " of ", n);
          },
          {}});
     if (done) {
@@ -124,9 +126,10 @@ class Communicator::Impl {
 
   [[nodiscard]] Result<void> check_window(const WindowMemory& memory) const {
     if (memory.has_imported_pieces() && !options.settings.reuse_sysmem_handles) {
-      return fail(ErrorCode::unsupported, "a hybrid window holds segments of other ranks; NCCL ",
-                  "would wait for ever while registering it unless NCCL_SYM_REUSE_SYSMEM_HANDLES=1 ",
-                  "is set for the process");
+      return fail(
+          ErrorCode::unsupported, "a hybrid window holds segments of other ranks; NCCL ",
+          "would wait for ever while registering it unless NCCL_SYM_REUSE_SYSMEM_HANDLES=1 ",
+          "is set for the process");
     }
     bool on_host = false;
     for (const WindowPiece& piece : memory.pieces()) on_host = on_host || piece.on_host;
@@ -146,8 +149,8 @@ class Communicator::Impl {
     if (options.settings.window_stride && memory.size() > *options.settings.window_stride) {
       return fail(ErrorCode::unsupported, "a window of ", memory.size().count,
                   " B is larger than NCCL_WIN_STRIDE=", options.settings.window_stride->count,
-                  "; set it to at least ",
-                  align_up(memory.size(), Bytes{4 * kGiB.count}).count, " (a multiple of 4 GiB)");
+                  "; set it to at least ", align_up(memory.size(), Bytes{4 * kGiB.count}).count,
+                  " (a multiple of 4 GiB)");
     }
     return {};
   }
@@ -158,9 +161,8 @@ class Communicator::Impl {
         *ranks, check_window(memory),
         {"ncclCommWindowRegister", options.device, options.call_limit,
          [nccl = library, handle, c = comm, base = memory.base(), size = memory.size().count] {
-           return nccl->check(
-               nccl->comm_window_register(c, base, size, handle.get(), kWindowFlags), c,
-               "ncclCommWindowRegister of ", size, " B");
+           return nccl->check(nccl->comm_window_register(c, base, size, handle.get(), kWindowFlags),
+                              c, "ncclCommWindowRegister of ", size, " B");
          },
          [this] { abort(); }});
     if (!done) return tl::unexpected<Error>(done.error());
@@ -195,26 +197,26 @@ class Communicator::Impl {
     require(!device_open, "the device communicator is opened once");
     // Shared with the call: it must not write into this object after having been given up.
     auto opened = std::make_shared<ncclDevComm_t>();
-    const auto done = run_guarded(
-        *ranks, {},
-        {"ncclDevCommCreate", options.device, options.call_limit,
-         [nccl = library, opened, c = comm, p = plan]() -> Result<void> {
-           ncclDevCommRequirements_t wants = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
-           wants.ginConnectionType = p.connection;
-           wants.ginContextCount = static_cast<int>(p.num_qps);
-           wants.ginSignalCount = static_cast<int>(p.num_signals);
-           wants.ginCounterCount = static_cast<int>(p.num_counters);
-           wants.ginExclusiveContexts = p.exclusive_qps;
-           wants.ginQueueDepth = static_cast<int>(p.queue_depth);
-           if (p.has_network()) wants.ginTrafficClass = p.traffic_class;
-           wants.ginType = p.gin;
-           return nccl->check(nccl->dev_comm_create(c, &wants, opened.get()), c,
-                              "ncclDevCommCreate: ", p.num_qps, " contexts of depth ",
-                              p.queue_depth, ", ", name_of(p.connection), " connections by ",
-                              name_of(p.gin), ", ", p.num_signals, " signals, traffic class ",
-                              p.traffic_class);
-         },
-         [this] { abort(); }});
+    const auto done =
+        run_guarded(*ranks, {},
+                    {"ncclDevCommCreate", options.device, options.call_limit,
+                     [nccl = library, opened, c = comm, p = plan]() -> Result<void> {
+                       ncclDevCommRequirements_t wants = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+                       wants.ginConnectionType = p.connection;
+                       wants.ginContextCount = static_cast<int>(p.num_qps);
+                       wants.ginSignalCount = static_cast<int>(p.num_signals);
+                       wants.ginCounterCount = static_cast<int>(p.num_counters);
+                       wants.ginExclusiveContexts = p.exclusive_qps;
+                       wants.ginQueueDepth = static_cast<int>(p.queue_depth);
+                       if (p.has_network()) wants.ginTrafficClass = p.traffic_class;
+                       wants.ginType = p.gin;
+                       return nccl->check(nccl->dev_comm_create(c, &wants, opened.get()), c,
+                                          "ncclDevCommCreate: ", p.num_qps, " contexts of depth ",
+                                          p.queue_depth, ", ", name_of(p.connection),
+                                          " connections by ", name_of(p.gin), ", ", p.num_signals,
+                                          " signals, traffic class ", p.traffic_class);
+                     },
+                     [this] { abort(); }});
     if (!done) return done;
     device = *opened;
     device_open = true;
@@ -229,8 +231,8 @@ class Communicator::Impl {
     };
     Result<void> idle = use_device(options.device);
     if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) {
-      idle = fail(ErrorCode::internal, "the device was not idle at the end: ",
-                  cudaGetErrorString(error));
+      idle = fail(ErrorCode::internal,
+                  "the device was not idle at the end: ", cudaGetErrorString(error));
     }
     closed = true;
     if (const auto all = ranks->agree(idle); !all) {  // the final barrier
@@ -239,7 +241,9 @@ class Communicator::Impl {
     }
     for (auto window = windows.rbegin(); window != windows.rend(); ++window) {
       keep(run_guarded(*ranks, {},
-                       {"ncclCommWindowDeregister", options.device, options.call_limit,
+                       {"ncclCommWindowDeregister",
+                        options.device,
+                        options.call_limit,
                         [nccl = library, c = comm, w = (*window)->handle] {
                           return nccl->check(nccl->comm_window_deregister(c, w), c,
                                              "ncclCommWindowDeregister");
@@ -250,7 +254,9 @@ class Communicator::Impl {
     if (device_open) {
       auto held = std::make_shared<ncclDevComm_t>(device);
       keep(run_guarded(*ranks, {},
-                       {"ncclDevCommDestroy", options.device, options.call_limit,
+                       {"ncclDevCommDestroy",
+                        options.device,
+                        options.call_limit,
                         [nccl = library, c = comm, held] {
                           return nccl->check(nccl->dev_comm_destroy(c, held.get()), c,
                                              "ncclDevCommDestroy");
@@ -260,7 +266,9 @@ class Communicator::Impl {
     }
     if (owned) {
       keep(run_guarded(*ranks, {},
-                       {"ncclCommDestroy", options.device, options.call_limit,
+                       {"ncclCommDestroy",
+                        options.device,
+                        options.call_limit,
                         [nccl = library, c = std::exchange(comm, nullptr)] {
                           return nccl->check(nccl->comm_destroy(c), nullptr, "ncclCommDestroy");
                         },
@@ -332,9 +340,9 @@ const ncclDevComm_t& Communicator::device() const {
 
 Result<void> Communicator::async_error() const {
   ncclResult_t state = ncclSuccess;
-  const auto asked = impl_->library->check(
-      impl_->library->comm_get_async_error(impl_->comm, &state), impl_->comm,
-      "ncclCommGetAsyncError");
+  const auto asked =
+      impl_->library->check(impl_->library->comm_get_async_error(impl_->comm, &state), impl_->comm,
+                            "ncclCommGetAsyncError");
   if (!asked || state == ncclSuccess || state == ncclInProgress) return asked;
   return fail(ErrorCode::peer_lost, "rank ", rank().value, ": ",
               impl_->library->explain(state, impl_->comm));

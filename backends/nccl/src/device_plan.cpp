@@ -27,11 +27,11 @@ Result<void> choose_connection(const CommFacts& facts, const DeviceOptions& opti
                 alone ? " rank" : " ranks", alone ? "" : kNoGin);
   }
   if (facts.num_lsa_teams > 1) {
-    return fail(ErrorCode::unsupported, facts.num_ranks, " ranks are in ", facts.num_lsa_teams,
-                " NVLink domains, and ", hybrid ? "hybrid" : "direct", " mode needs ",
-                hybrid ? "rail" : "full", " connections between them",
-                rails_only ? "; NCCL offers rails only (NCCL_CROSS_NIC=0): use hybrid mode"
-                           : kNoGin);
+    return fail(
+        ErrorCode::unsupported, facts.num_ranks, " ranks are in ", facts.num_lsa_teams,
+        " NVLink domains, and ", hybrid ? "hybrid" : "direct", " mode needs ",
+        hybrid ? "rail" : "full", " connections between them",
+        rails_only ? "; NCCL offers rails only (NCCL_CROSS_NIC=0): use hybrid mode" : kNoGin);
   }
   plan.notes.push_back(alone ? "one rank: no network"
                              : "no GIN type: all peers are reached by loads and stores");
@@ -47,20 +47,29 @@ CommFacts facts_of(const ncclCommProperties_t& p) {
 
 std::string_view name_of(ncclGinType_t type) {
   switch (type) {
-    case NCCL_GIN_TYPE_NONE: return "none";
-    case NCCL_GIN_TYPE_PROXY: return "proxy";
-    case NCCL_GIN_TYPE_GDAKI: return "gdaki";
-    case NCCL_GIN_TYPE_GPI: return "gpi";
-    default: return "other";  // newer types, by number in the reports
+    case NCCL_GIN_TYPE_NONE:
+      return "none";
+    case NCCL_GIN_TYPE_PROXY:
+      return "proxy";
+    case NCCL_GIN_TYPE_GDAKI:
+      return "gdaki";
+    case NCCL_GIN_TYPE_GPI:
+      return "gpi";
+    default:
+      return "other";  // newer types, by number in the reports
   }
 }
 
 std::string_view name_of(ncclGinConnectionType_t type) {
   switch (type) {
-    case NCCL_GIN_CONNECTION_NONE: return "none";
-    case NCCL_GIN_CONNECTION_FULL: return "full";
-    case NCCL_GIN_CONNECTION_RAIL: return "rail";
-    default: return "custom";
+    case NCCL_GIN_CONNECTION_NONE:
+      return "none";
+    case NCCL_GIN_CONNECTION_FULL:
+      return "full";
+    case NCCL_GIN_CONNECTION_RAIL:
+      return "rail";
+    default:
+      return "custom";
   }
 }
 
@@ -77,9 +86,9 @@ Result<DevicePlan> plan_device(const CommFacts& facts, const DeviceOptions& opti
   const std::uint32_t num_signals = options.num_signals.value_or(facts.num_ranks + 4);
   if (options.num_qps == 0 || options.num_qps > kMaxQps || options.queue_depth > kMaxDepth ||
       num_signals < facts.num_ranks + 4) {
-    return fail(ErrorCode::invalid_argument, options.num_qps, " QPs (1 to ", kMaxQps,
-                ") of depth ", options.queue_depth, " (at most ", kMaxDepth, ") with ",
-                num_signals, " signals (at least ranks + 4 = ", facts.num_ranks + 4, ")");
+    return fail(ErrorCode::invalid_argument, options.num_qps, " QPs (1 to ", kMaxQps, ") of depth ",
+                options.queue_depth, " (at most ", kMaxDepth, ") with ", num_signals,
+                " signals (at least ranks + 4 = ", facts.num_ranks + 4, ")");
   }
   DevicePlan plan;
   const auto grid =

@@ -39,7 +39,8 @@ std::vector<std::string> why_no_gin(const Report& report) {
   std::vector<std::string> reasons;
   const Environment& env = report.environment;
   if (is_zero(env, "NCCL_GIN_ENABLE")) reasons.push_back("NCCL_GIN_ENABLE=0");
-  if (is_zero(env, "NCCL_CUMEM_ENABLE")) reasons.push_back("NCCL_CUMEM_ENABLE=0: no symmetric memory");
+  if (is_zero(env, "NCCL_CUMEM_ENABLE"))
+    reasons.push_back("NCCL_CUMEM_ENABLE=0: no symmetric memory");
   if (is_zero(env, "NCCL_WIN_ENABLE")) reasons.push_back("NCCL_WIN_ENABLE=0: no windows");
   if (is_zero(env, "NCCL_CROSS_NIC")) {
     reasons.push_back("NCCL_CROSS_NIC=0: rails only, no connections between all ranks");
@@ -53,8 +54,8 @@ std::vector<std::string> why_no_gin(const Report& report) {
   }
   for (const DeviceFacts& device : report.devices) {
     if (!device.rdma_vmm) {
-      reasons.push_back(fmt::format("device {} has no GPUDirect RDMA with virtual memory management",
-                                    device.index));
+      reasons.push_back(fmt::format(
+          "device {} has no GPUDirect RDMA with virtual memory management", device.index));
     }
   }
   const bool plugin = get(env, "NCCL_GIN_PLUGIN") || get(env, "NCCL_RMA_PLUGIN");
@@ -80,20 +81,23 @@ void find_paths(Report& report) {
       path.network = !path.self && (full || (on_rail && comm.facts.railed != NCCL_GIN_TYPE_NONE));
       const std::string gin =
           fmt::format("GIN {}", name_of(full ? comm.facts.gin : comm.facts.railed));
-      path.how = path.self         ? "own memory"
-                 : path.load_store ? (path.network ? "loads and stores, " + gin : "loads and stores")
-                 : path.network    ? gin
-                                   : "none";
+      path.how = path.self ? "own memory"
+                 : path.load_store
+                     ? (path.network ? "loads and stores, " + gin : "loads and stores")
+                 : path.network ? gin
+                                : "none";
       if (!path.load_store) {
-        path.why_not.push_back(fmt::format("loads and stores: ranks {} and {} are in different "
-                                           "NVLink domains of {} ranks",
-                                           a, b, comm.lsa_size));
+        path.why_not.push_back(
+            fmt::format("loads and stores: ranks {} and {} are in different "
+                        "NVLink domains of {} ranks",
+                        a, b, comm.lsa_size));
       }
       if (!path.network && !path.self) {
         if (!on_rail && comm.facts.railed != NCCL_GIN_TYPE_NONE) {
           path.why_not.push_back("network: different rails, and NCCL offers rails only");
         } else {
-          for (const auto& reason : why_no_gin(report)) path.why_not.push_back("network: " + reason);
+          for (const auto& reason : why_no_gin(report))
+            path.why_not.push_back("network: " + reason);
         }
       }
       report.paths.push_back(std::move(path));
@@ -110,8 +114,8 @@ void advise_nics(Report& report) {
     mellanox = mellanox || nic.driver.starts_with("mlx5");
     for (const NicPortFacts& port : nic.ports) {
       if (port.state.find("ACTIVE") == std::string::npos) {
-        say(Severity::problem, fmt::format("NIC {} port {} is '{}', not ACTIVE", nic.name, port.port,
-                                           port.state));
+        say(Severity::problem,
+            fmt::format("NIC {} port {} is '{}', not ACTIVE", nic.name, port.port, port.state));
       }
     }
   }
@@ -137,9 +141,10 @@ void advise_nics(Report& report) {
   const auto traffic = get(report.environment, "NCCL_IB_TC");
   if (!report.nics.empty()) {
     say(Severity::advice,
-        fmt::format("service level: device communicators ask for traffic class 3; NCCL_IB_SL is {}, "
-                    "NCCL_IB_TC is {}; both must map to a lossless lane of the fabric",
-                    level.value_or("unset"), traffic.value_or("unset")));
+        fmt::format(
+            "service level: device communicators ask for traffic class 3; NCCL_IB_SL is {}, "
+            "NCCL_IB_TC is {}; both must map to a lossless lane of the fabric",
+            level.value_or("unset"), traffic.value_or("unset")));
   }
 }
 
@@ -157,7 +162,8 @@ void advise_memory(Report& report) {
         "NCCL_SYM_REUSE_SYSMEM_HANDLES=1: NCCL cannot export an imported handle again");
   } else {
     say(Severity::advice,
-        "NCCL_SYM_REUSE_SYSMEM_HANDLES=1 serves hybrid windows; elastic windows (one host segment a "
+        "NCCL_SYM_REUSE_SYSMEM_HANDLES=1 serves hybrid windows; elastic windows (one host segment "
+        "a "
         "rank) are refused with it, for peers' segments would read as the own one");
   }
   if (!get(env, "NCCL_WIN_STRIDE") && !report.devices.empty()) {

@@ -87,7 +87,9 @@ void examine_devices(const DriverApi& driver, Report& report) {
     facts.memory = Bytes{p.totalGlobalMem};
     facts.num_sms = p.multiProcessorCount;
     facts.capability = p.major * 10 + p.minor;
-    const auto has = [&](CUdevice_attribute which) { return driver.attribute(d, which).value_or(0); };
+    const auto has = [&](CUdevice_attribute which) {
+      return driver.attribute(d, which).value_or(0);
+    };
     facts.numa_node = driver.attribute(d, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID).value_or(-1);
     facts.vmm = has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
     facts.host_vmm = has(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;

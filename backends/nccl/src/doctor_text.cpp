@@ -7,9 +7,12 @@ namespace {
 
 std::string_view text_of(Severity severity) {
   switch (severity) {
-    case Severity::note: return "note";
-    case Severity::advice: return "advice";
-    case Severity::problem: return "problem";
+    case Severity::note:
+      return "note";
+    case Severity::advice:
+      return "advice";
+    case Severity::problem:
+      return "problem";
   }
   return "unknown";
 }
@@ -22,10 +25,11 @@ void write_devices(const Report& report, std::string& out) {
   auto line = std::back_inserter(out);
   for (const DeviceFacts& d : report.devices) {
     fmt::format_to(line, "GPU {}    {} ({}), {} GiB, {} SMs, sm_{}, NUMA {}, NVLinks {}\n", d.index,
-                   d.name, d.pci, d.memory.count / kGiB.count, d.num_sms, d.capability,
-                   d.numa_node, d.active_nvlinks ? std::to_string(*d.active_nvlinks) : "unknown");
-    fmt::format_to(line, "         memory: vmm {}, host segments {}, file descriptors {}, fabric {}, "
-                         "RDMA {}\n",
+                   d.name, d.pci, d.memory.count / kGiB.count, d.num_sms, d.capability, d.numa_node,
+                   d.active_nvlinks ? std::to_string(*d.active_nvlinks) : "unknown");
+    fmt::format_to(line,
+                   "         memory: vmm {}, host segments {}, file descriptors {}, fabric {}, "
+                   "RDMA {}\n",
                    d.vmm, d.host_vmm, d.posix_fd, d.fabric, d.rdma_vmm);
   }
   for (const PeerFacts& p : report.peers) {
@@ -54,8 +58,9 @@ void write_communicator(const Report& report, std::string& out) {
     return;
   }
   const CommunicatorFacts& c = *report.communicator;
-  fmt::format_to(line, "ranks    {} in {} NVLink domains of {}; GIN {} between all, {} on rails; "
-                       "device API {}\n",
+  fmt::format_to(line,
+                 "ranks    {} in {} NVLink domains of {}; GIN {} between all, {} on rails; "
+                 "device API {}\n",
                  c.facts.num_ranks, c.facts.num_lsa_teams, c.lsa_size, name_of(c.facts.gin),
                  name_of(c.facts.railed), c.facts.device_api ? "yes" : "no");
   for (const PathFacts& p : report.paths) {
@@ -120,10 +125,8 @@ nlohmann::json to_json(const Report& report) {
   for (const NicFacts& nic : report.nics) {
     json ports = json::array();
     for (const NicPortFacts& p : nic.ports) {
-      ports.push_back({{"port", p.port},
-                       {"state", p.state},
-                       {"rate", p.rate},
-                       {"link_layer", p.link_layer}});
+      ports.push_back(
+          {{"port", p.port}, {"state", p.state}, {"rate", p.rate}, {"link_layer", p.link_layer}});
     }
     out["nics"].push_back({{"name", nic.name},
                            {"driver", nic.driver},

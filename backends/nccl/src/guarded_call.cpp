@@ -27,8 +27,8 @@ Result<void> run_guarded(rendezvous::Rendezvous& ranks, const Result<void>& read
   std::thread thread([promise, call = guarded.call, device = guarded.device] {
     const cudaError_t error = device ? cudaSetDevice(*device) : cudaSuccess;
     if (error != cudaSuccess) {
-      promise->set_value(fail(ErrorCode::internal, "cudaSetDevice(", *device, "): ",
-                              cudaGetErrorString(error)));
+      promise->set_value(
+          fail(ErrorCode::internal, "cudaSetDevice(", *device, "): ", cudaGetErrorString(error)));
       return;
     }
     promise->set_value(call());

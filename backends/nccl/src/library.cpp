@@ -22,9 +22,7 @@ struct Candidate {
 
 std::vector<Candidate> candidates(const LibraryOptions& options) {
   if (options.path) return {{*options.path, RTLD_NOW | RTLD_LOCAL, true}};
-  return {{"libnccl.so.2", RTLD_NOW | RTLD_NOLOAD, true},
-          {"libnccl.so.2"},
-          {ENGRAM_NCCL_LIBRARY}};
+  return {{"libnccl.so.2", RTLD_NOW | RTLD_NOLOAD, true}, {"libnccl.so.2"}, {ENGRAM_NCCL_LIBRARY}};
 }
 
 struct Opened {

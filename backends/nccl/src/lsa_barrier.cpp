@@ -24,8 +24,8 @@ Result<LsaBarrier> LsaBarrier::create(Communicator& communicator, const Register
     }
     if (kOffset.count + sizeof(LsaBarrierState) > window.size.count) {
       return fail(ErrorCode::out_of_range, "the barrier's state ends at ",
-                  kOffset.count + sizeof(LsaBarrierState), " B of a window of ",
-                  window.size.count, " B");
+                  kOffset.count + sizeof(LsaBarrierState), " B of a window of ", window.size.count,
+                  " B");
     }
     LsaBarrierError* record = nullptr;
     auto done = check_cuda(cudaHostAlloc(reinterpret_cast<void**>(&record), sizeof(*record),

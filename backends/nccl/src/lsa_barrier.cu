@@ -28,7 +28,8 @@ __device__ void record_missing(const LsaBarrierArgs& args, LsaBarrierState* own,
     const std::uint32_t arrived =
         SystemRef<std::uint32_t>(own->arrived[i]).load(cuda::memory_order_relaxed);
     // A signed difference: epochs wrap.
-    if (static_cast<std::int32_t>(arrived - (epoch + 1)) < 0) error->missing[i / 32] |= 1u << i % 32;
+    if (static_cast<std::int32_t>(arrived - (epoch + 1)) < 0)
+      error->missing[i / 32] |= 1u << i % 32;
   }
   __threadfence_system();
   *static_cast<volatile std::uint32_t*>(&error->set) = 1;

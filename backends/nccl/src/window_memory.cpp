@@ -30,15 +30,14 @@ Result<std::vector<Rank>> ranks_of_this_host(Rendezvous& ranks, const WindowShap
     if (other.shape.kind != shape.kind || other.shape.gpu_bytes != shape.gpu_bytes ||
         other.shape.segment_bytes != shape.segment_bytes) {
       return fail(ErrorCode::invalid_argument, "rank ", r, " asks for a window of ",
-                  other.shape.gpu_bytes.count, " + ", other.shape.segment_bytes.count,
-                  " B, rank ", ranks.rank().value, " for ", shape.gpu_bytes.count, " + ",
+                  other.shape.gpu_bytes.count, " + ", other.shape.segment_bytes.count, " B, rank ",
+                  ranks.rank().value, " for ", shape.gpu_bytes.count, " + ",
                   shape.segment_bytes.count, " B");
     }
   }
   for (std::uint32_t r = 0; r < ranks.num_ranks(); ++r) {
-    const auto there = static_cast<std::size_t>(
-        std::count_if(facts->begin(), facts->end(),
-                      [&](const Facts& f) { return f.host == (*facts)[r].host; }));
+    const auto there = static_cast<std::size_t>(std::count_if(
+        facts->begin(), facts->end(), [&](const Facts& f) { return f.host == (*facts)[r].host; }));
     if (shape.kind == core::WindowKind::hybrid_elastic && there != here.size()) {
       return fail(ErrorCode::invalid_argument, "the host of rank ", r, " has ", there,
                   " ranks, the host of rank ", ranks.rank().value, " has ", here.size(),
@@ -63,9 +62,12 @@ struct SegmentOffer {
 
 std::string_view name_of(HandleType type) {
   switch (type) {
-    case HandleType::nccl: return "nccl";
-    case HandleType::fabric: return "fabric";
-    case HandleType::posix_fd: return "posix_fd";
+    case HandleType::nccl:
+      return "nccl";
+    case HandleType::fabric:
+      return "fabric";
+    case HandleType::posix_fd:
+      return "posix_fd";
   }
   return "unknown";
 }
@@ -96,10 +98,10 @@ class WindowMemory::Impl {
   [[nodiscard]] Result<void> build_own() {
     if (const auto able = check_device(); !able) return able;
     reserved_ = size();
-    if (const auto done = driver_->check(
-            driver_->mem_address_reserve(&address_, reserved_.count, core::kWindowAlignment.count,
-                                         0, 0),
-            "reserving ", reserved_.count, " B of addresses");
+    if (const auto done =
+            driver_->check(driver_->mem_address_reserve(&address_, reserved_.count,
+                                                        core::kWindowAlignment.count, 0, 0),
+                           "reserving ", reserved_.count, " B of addresses");
         !done) {
       return done;
     }
@@ -107,8 +109,8 @@ class WindowMemory::Impl {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       if (pieces[i].owner) continue;
       const auto handle = create_piece(pieces[i], types[i]);
-      if (!handle) return within(handle.error(), "piece ", i, " of ", pieces[i].region.size.count,
-                                 " B");
+      if (!handle)
+        return within(handle.error(), "piece ", i, " of ", pieces[i].region.size.count, " B");
       if (const auto mapped = map_piece(i, *handle); !mapped) return mapped;
       if (pieces[i].on_host) {
         own_segment_ = i;
@@ -128,8 +130,8 @@ class WindowMemory::Impl {
     const auto offers = ranks.allgather_value(offer);
     if (!offers) return tl::unexpected<Error>(offers.error());
     const int fd = exported.get();
-    auto passed = rendezvous::exchange_handles(
-        ranks, std::span(&fd, exported.valid() ? 1u : 0u), how);
+    auto passed =
+        rendezvous::exchange_handles(ranks, std::span(&fd, exported.valid() ? 1u : 0u), how);
     if (!passed) return tl::unexpected<Error>(passed.error());
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       if (!pieces[i].owner) continue;
@@ -145,9 +147,9 @@ class WindowMemory::Impl {
       }
       types[i] = theirs.type;
       CUmemGenericAllocationHandle handle = 0;
-      if (const auto done = driver_->check(driver_->mem_import_from_shareable_handle(
-                                               &handle, source, driver_type(theirs.type)),
-                                           "importing the segment of rank ", owner.value);
+      if (const auto done = driver_->check(
+              driver_->mem_import_from_shareable_handle(&handle, source, driver_type(theirs.type)),
+              "importing the segment of rank ", owner.value);
           !done) {
         return done;
       }
@@ -225,16 +227,15 @@ class WindowMemory::Impl {
       if (result != CUDA_ERROR_NOT_PERMITTED && result != CUDA_ERROR_NOT_SUPPORTED) break;
     }
     return fail(ErrorCode::internal, "cuMemCreate on ", piece.on_host ? "NUMA node " : "device ",
-                piece.on_host ? numa_node : device_, " (", name_of(type), "): ",
-                driver_->name_of(result));
+                piece.on_host ? numa_node : device_, " (", name_of(type),
+                "): ", driver_->name_of(result));
   }
 
   [[nodiscard]] Result<void> map_piece(std::size_t index, CUmemGenericAllocationHandle handle) {
     const WindowPiece& piece = pieces[index];
     const CUdeviceptr at = address_ + piece.region.offset.count;
-    if (const auto done =
-            driver_->check(driver_->mem_map(at, piece.region.size.count, 0, handle, 0),
-                           "mapping piece ", index);
+    if (const auto done = driver_->check(
+            driver_->mem_map(at, piece.region.size.count, 0, handle, 0), "mapping piece ", index);
         !done) {
       return done;
     }
@@ -265,9 +266,9 @@ class WindowMemory::Impl {
     int fd = -1;
     void* const into = offer.type == HandleType::fabric ? static_cast<void*>(&offer.fabric)
                                                         : static_cast<void*>(&fd);
-    const auto done = driver_->check(driver_->mem_export_to_shareable_handle(
-                                         into, own_handle_, driver_type(offer.type), 0),
-                                     "exporting the own segment (", name_of(offer.type), ")");
+    const auto done = driver_->check(
+        driver_->mem_export_to_shareable_handle(into, own_handle_, driver_type(offer.type), 0),
+        "exporting the own segment (", name_of(offer.type), ")");
     if (done && offer.type == HandleType::posix_fd) exported = FileDescriptor(fd);
     return done;
   }
@@ -299,8 +300,8 @@ Result<WindowMemory> WindowMemory::create(std::shared_ptr<const DriverApi> drive
   auto impl = std::make_unique<Impl>(std::move(driver), std::move(library), device, shape);
   Result<void> built;
   if (cudaSetDevice(device) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) {
-    built = fail(ErrorCode::unsupported, "device ", device, " cannot be used: ",
-                 cudaGetErrorString(cudaGetLastError()));
+    built = fail(ErrorCode::unsupported, "device ", device,
+                 " cannot be used: ", cudaGetErrorString(cudaGetLastError()));
   } else if (auto pieces = pieces_of(shape, ranks.rank(), *here); !pieces) {
     built = tl::unexpected<Error>(pieces.error());
   } else {

@@ -20,10 +20,9 @@ Result<std::vector<WindowPiece>> pieces_of(const WindowShape& shape, Rank self,
   if (!host_kind && shape.gpu_bytes.count == 0) {
     return fail(ErrorCode::invalid_argument, "a window of 0 B");
   }
-  const std::uint64_t num_segments = !host_kind ? 0
-                                     : shape.kind == core::WindowKind::elastic
-                                         ? 1
-                                         : host_ranks.size();
+  const std::uint64_t num_segments = !host_kind                                ? 0
+                                     : shape.kind == core::WindowKind::elastic ? 1
+                                                                               : host_ranks.size();
   if (shape.gpu_bytes.count > kMaxWindowBytes || shape.segment_bytes.count > kMaxWindowBytes ||
       num_segments * shape.segment_bytes.count > kMaxWindowBytes) {
     return fail(ErrorCode::out_of_range, "a window of ", shape.gpu_bytes.count, " B and ",

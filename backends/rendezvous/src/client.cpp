@@ -162,8 +162,8 @@ class Rendezvous::Impl {
       case FrameKind::poisoned:
         return lost(decode_error(body));
       default:
-        return lost(Error{ErrorCode::internal, fmt::format("rank 0 sent an unexpected {}",
-                                                           name_of(header->kind))});
+        return lost(Error{ErrorCode::internal,
+                          fmt::format("rank 0 sent an unexpected {}", name_of(header->kind))});
     }
   }
 
@@ -180,7 +180,8 @@ class Rendezvous::Impl {
     return fail(ErrorCode::peer_lost, "rank 0, which serves, was lost: ", error.message());
   }
 
-  /// Runs the one pending socket call; past the deadline it is cancelled and its handler still runs.
+  /// Runs the one pending socket call; past the deadline it is cancelled and its handler still
+  /// runs.
   void run_until(Clock::time_point deadline) {
     io_.restart();
     io_.run_until(deadline);
@@ -267,8 +268,7 @@ Result<void> Rendezvous::barrier() {
 
 Result<void> Rendezvous::agree(const Result<void>& mine) {
   if (num_ranks() == 1) return mine;
-  const auto answer =
-      impl_->operate(FrameKind::agree, mine ? Body{} : encode_error(mine.error()));
+  const auto answer = impl_->operate(FrameKind::agree, mine ? Body{} : encode_error(mine.error()));
   if (!answer) return tl::unexpected<Error>(answer.error());
   return {};
 }

@@ -21,7 +21,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   Connection(boost::asio::ip::tcp::socket socket, Handlers handlers)
-      : socket_(std::move(socket)), timer_(socket_.get_executor()), handlers_(std::move(handlers)) {}
+      : socket_(std::move(socket)),
+        timer_(socket_.get_executor()),
+        handlers_(std::move(handlers)) {}
 
   /// Reads frames until the peer closes or sends what is no frame. Until `trust` a frame must come
   /// within `limit` and hold at most kMaxHelloBytes.

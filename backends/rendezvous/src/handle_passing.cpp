@@ -213,7 +213,8 @@ Result<Handles> exchange_handles(Rendezvous& ranks, std::span<const int> mine,
   } else {
     std::copy(mine.begin(), mine.end(), offer.fds.begin());
     auto listening = listen_at(offer.socket_name);
-    if (listening) listener = std::move(*listening);
+    if (listening)
+      listener = std::move(*listening);
     else if (how.method == HandlePassing::Method::unix_socket) {
       prepared = tl::unexpected<Error>(listening.error());
     }

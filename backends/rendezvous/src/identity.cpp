@@ -99,10 +99,9 @@ Result<Address> find_address(const EnvLookup& env, const Identity& identity) {
     if (!list.empty()) return Address{first_host(list), std::nullopt};
   }
   if (identity.num_local_ranks == identity.num_ranks) return Address{"127.0.0.1", std::nullopt};
-  return fail(ErrorCode::invalid_argument, "rank ", identity.rank.value, " of ",
-              identity.num_ranks, " (", identity.num_local_ranks, " on this host, by ",
-              name_of(identity.launcher), ") has no address of rank 0: set ", variable::kAddress,
-              "=HOST:PORT on every rank");
+  return fail(ErrorCode::invalid_argument, "rank ", identity.rank.value, " of ", identity.num_ranks,
+              " (", identity.num_local_ranks, " on this host, by ", name_of(identity.launcher),
+              ") has no address of rank 0: set ", variable::kAddress, "=HOST:PORT on every rank");
 }
 
 bool is_loopback(std::string_view host) {
@@ -139,12 +138,18 @@ Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& id
 
 std::string_view name_of(Launcher launcher) {
   switch (launcher) {
-    case Launcher::single: return "single";
-    case Launcher::engram_launch: return "engram launch";
-    case Launcher::torchrun: return "torchrun";
-    case Launcher::open_mpi: return "Open MPI";
-    case Launcher::pmi: return "PMI";
-    case Launcher::slurm: return "Slurm";
+    case Launcher::single:
+      return "single";
+    case Launcher::engram_launch:
+      return "engram launch";
+    case Launcher::torchrun:
+      return "torchrun";
+    case Launcher::open_mpi:
+      return "Open MPI";
+    case Launcher::pmi:
+      return "PMI";
+    case Launcher::slurm:
+      return "Slurm";
   }
   return "unknown";
 }
@@ -160,9 +165,8 @@ Result<Identity> identity_from(const EnvLookup& env) {
     }
     break;
   }
-  identity.job_id = first_of(
-      env, {variable::kJobId, "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
-            "PMI_JOBID", "SLURM_JOB_ID"});
+  identity.job_id = first_of(env, {variable::kJobId, "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
+                                   "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID"});
   identity.secret = env(variable::kSecret).value_or("");
   if (identity.launcher == Launcher::slurm && !env(variable::kJobId)) {
     if (const auto step = env("SLURM_STEP_ID")) identity.job_id += "." + *step;

@@ -61,13 +61,14 @@ class LineReader : public std::enable_shared_from_this<LineReader> {
       : pipe_(io, pipe.release()), rank_(rank), to_stderr_(to_stderr), sink_(sink) {}
 
   void read() {
-    pipe_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code error,
-                                                                            std::size_t size) {
-      self->take(std::string_view(self->chunk_.data(), size));
-      if (!error) return self->read();
-      if (!self->partial_.empty()) self->give(std::exchange(self->partial_, {}));
-      self->closed_ = true;
-    });
+    pipe_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](error_code error, std::size_t size) {
+                            self->take(std::string_view(self->chunk_.data(), size));
+                            if (!error) return self->read();
+                            if (!self->partial_.empty())
+                              self->give(std::exchange(self->partial_, {}));
+                            self->closed_ = true;
+                          });
   }
   [[nodiscard]] bool closed() const { return closed_; }
   void cancel() {
@@ -204,17 +205,18 @@ class Job {
       [[maybe_unused]] const auto n = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
       ::_exit(126);
     }
-    if (pid < 0) return fail(ErrorCode::io, "fork of rank ", rank.value, ": ",
-                             std::strerror(errno));
+    if (pid < 0)
+      return fail(ErrorCode::io, "fork of rank ", rank.value, ": ", std::strerror(errno));
     ::setpgid(pid, pid);  // both sides set it: whoever comes first
     processes_.push_back(Process{pid, true, nullptr});
     const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u));
-    if (pidfd < 0) return fail(ErrorCode::io, "pidfd_open of rank ", rank.value, ": ",
-                               std::strerror(errno));
+    if (pidfd < 0)
+      return fail(ErrorCode::io, "pidfd_open of rank ", rank.value, ": ", std::strerror(errno));
     processes_.back().watch = std::make_unique<asio::posix::stream_descriptor>(io_, pidfd);
-    processes_.back().watch->async_wait(
-        asio::posix::stream_descriptor::wait_read,
-        [this, rank](error_code error) { if (!error) on_end(rank); });
+    processes_.back().watch->async_wait(asio::posix::stream_descriptor::wait_read,
+                                        [this, rank](error_code error) {
+                                          if (!error) on_end(rank);
+                                        });
     for (auto* pipe : {&out_read, &err_read}) {
       readers_.push_back(std::make_shared<LineReader>(io_, std::move(*pipe), rank,
                                                       pipe == &err_read, options_.sink));

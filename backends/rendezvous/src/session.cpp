@@ -12,7 +12,8 @@ using boost::system::error_code;
 
 namespace {
 
-/// A connection that says nothing may hold a place this long; a real client sends its hello at once.
+/// A connection that says nothing may hold a place this long; a real client sends its hello at
+/// once.
 constexpr Nanos kHelloLimit = std::chrono::seconds(5);
 /// Connections without an accepted hello beyond one a rank: enough for retries, few enough to bound
 /// what strangers can hold open.
@@ -25,7 +26,9 @@ double seconds(Nanos t) { return std::chrono::duration<double>(t).count(); }
 }  // namespace
 
 Server::Session::Session(const Identity& identity, const Options& options)
-    : identity_(identity), options_(options), members_(identity.num_ranks),
+    : identity_(identity),
+      options_(options),
+      members_(identity.num_ranks),
       left_(identity.num_ranks, false) {}
 
 Result<std::uint16_t> Server::Session::listen() {
@@ -47,7 +50,8 @@ Result<std::uint16_t> Server::Session::listen() {
     acceptor_.open(endpoint.protocol(), error);
     acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     acceptor_.bind(endpoint, error);
-    if (error == boost::system::errc::address_not_available) {  // a name that is not an interface of ours
+    if (error ==
+        boost::system::errc::address_not_available) {  // a name that is not an interface of ours
       acceptor_.bind({endpoint.protocol(), identity_.port}, error);
     }
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
@@ -145,15 +149,15 @@ Result<void> Server::Session::check(const Hello& hello) const {
                 "' asked at the address of job '", identity_.job_id, "'");
   }
   if (hello.num_ranks != identity_.num_ranks) {
-    return fail(ErrorCode::invalid_argument, "rank ", hello.rank.value, " counts ",
-                hello.num_ranks, " ranks, rank 0 counts ", identity_.num_ranks);
+    return fail(ErrorCode::invalid_argument, "rank ", hello.rank.value, " counts ", hello.num_ranks,
+                " ranks, rank 0 counts ", identity_.num_ranks);
   }
   if (hello.rank.value >= identity_.num_ranks) {
     return fail(ErrorCode::out_of_range, "rank ", hello.rank.value, " of ", identity_.num_ranks);
   }
   if (const auto& other = members_[hello.rank.value]) {
-    return fail(ErrorCode::invalid_argument, "rank ", hello.rank.value,
-                " has already joined from ", other->address());
+    return fail(ErrorCode::invalid_argument, "rank ", hello.rank.value, " has already joined from ",
+                other->address());
   }
   return {};
 }
@@ -201,11 +205,10 @@ void Server::Session::on_operation(Rank rank, const Header& header, Body body) {
                                seconds(options_.operation_limit))});
     });
   } else if (operation_.kind != header.kind) {
-    return poison(Error{
-        ErrorCode::invalid_argument,
-        fmt::format("operation {}: rank {} entered {}, rank {} entered {}", sequence_,
-                    operation_.entered.begin()->first.value, name_of(operation_.kind), rank.value,
-                    name_of(header.kind))});
+    return poison(Error{ErrorCode::invalid_argument,
+                        fmt::format("operation {}: rank {} entered {}, rank {} entered {}",
+                                    sequence_, operation_.entered.begin()->first.value,
+                                    name_of(operation_.kind), rank.value, name_of(header.kind))});
   }
   if (header.kind == FrameKind::agree && !body.empty()) {
     Error error = decode_error(body);
@@ -215,9 +218,9 @@ void Server::Session::on_operation(Rank rank, const Header& header, Body body) {
   operation_.entered.emplace(rank, std::move(body));
   for (std::uint32_t r = 0; r < identity_.num_ranks; ++r) {
     if (left_[r] && !operation_.entered.contains(Rank{r})) {
-      return poison(Error{ErrorCode::peer_lost,
-                          fmt::format("rank {} left before operation {} ({})", r, sequence_,
-                                      name_of(operation_.kind))});
+      return poison(
+          Error{ErrorCode::peer_lost, fmt::format("rank {} left before operation {} ({})", r,
+                                                  sequence_, name_of(operation_.kind))});
     }
   }
   if (operation_.entered.size() == identity_.num_ranks) finish_operation();
@@ -232,10 +235,10 @@ void Server::Session::finish_operation() {
     for (const auto& [rank, body] : operation_.entered) {
       const auto named = Reader(body).number(4);
       if (!named || *named >= identity_.num_ranks || (root && *root != *named)) {
-        return poison(Error{ErrorCode::invalid_argument,
-                            fmt::format("operation {}: rank {} named broadcast root {}, rank 0 {}",
-                                        sequence_, rank.value, named.value_or(0),
-                                        root.value_or(0))});
+        return poison(
+            Error{ErrorCode::invalid_argument,
+                  fmt::format("operation {}: rank {} named broadcast root {}, rank 0 {}", sequence_,
+                              rank.value, named.value_or(0), root.value_or(0))});
       }
       root = *named;
     }

@@ -12,17 +12,28 @@ constexpr std::uint16_t kProtocol = 1;
 
 std::string_view name_of(FrameKind kind) {
   switch (kind) {
-    case FrameKind::hello: return "hello";
-    case FrameKind::welcome: return "welcome";
-    case FrameKind::refused: return "refused";
-    case FrameKind::allgather: return "allgather";
-    case FrameKind::barrier: return "barrier";
-    case FrameKind::broadcast: return "broadcast";
-    case FrameKind::agree: return "agree";
-    case FrameKind::result: return "result";
-    case FrameKind::failure: return "failure";
-    case FrameKind::poisoned: return "poisoned";
-    case FrameKind::goodbye: return "goodbye";
+    case FrameKind::hello:
+      return "hello";
+    case FrameKind::welcome:
+      return "welcome";
+    case FrameKind::refused:
+      return "refused";
+    case FrameKind::allgather:
+      return "allgather";
+    case FrameKind::barrier:
+      return "barrier";
+    case FrameKind::broadcast:
+      return "broadcast";
+    case FrameKind::agree:
+      return "agree";
+    case FrameKind::result:
+      return "result";
+    case FrameKind::failure:
+      return "failure";
+    case FrameKind::poisoned:
+      return "poisoned";
+    case FrameKind::goodbye:
+      return "goodbye";
   }
   return "unknown";
 }

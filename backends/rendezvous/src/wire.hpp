@@ -23,10 +23,10 @@ enum class FrameKind : std::uint16_t {
   barrier = 5,
   broadcast = 6,
   agree = 7,
-  result = 8,    ///< server: an operation's outcome
-  failure = 9,   ///< server: this operation failed (agree), the session goes on
-  poisoned = 10, ///< server: the session is over, for the Error in the body
-  goodbye = 11,  ///< client: leaves in order
+  result = 8,     ///< server: an operation's outcome
+  failure = 9,    ///< server: this operation failed (agree), the session goes on
+  poisoned = 10,  ///< server: the session is over, for the Error in the body
+  goodbye = 11,   ///< client: leaves in order
 };
 [[nodiscard]] std::string_view name_of(FrameKind kind);
 

@@ -59,11 +59,11 @@ struct DevicePlan {
   [[nodiscard]] bool has_network() const { return connection != NCCL_GIN_CONNECTION_NONE; }
 };
 
-/// Rail connections in hybrid mode, full ones in direct mode, none where NCCL offers no GIN type and
-/// every peer is reached by loads and stores.
-/// Errors: unsupported, with the numbers and a remedy, when a peer could not be reached, when the
-/// mode's connections are not offered, or when the device API is missing; invalid_argument when ranks
-/// do not divide into the LSA teams or a count is out of its range.
+/// Rail connections in hybrid mode, full ones in direct mode, none where NCCL offers no GIN type
+/// and every peer is reached by loads and stores. Errors: unsupported, with the numbers and a
+/// remedy, when a peer could not be reached, when the mode's connections are not offered, or when
+/// the device API is missing; invalid_argument when ranks do not divide into the LSA teams or a
+/// count is out of its range.
 [[nodiscard]] Result<DevicePlan> plan_device(const CommFacts& facts, const DeviceOptions& options);
 
 }  // namespace engram::nccl

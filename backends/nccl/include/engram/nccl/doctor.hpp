@@ -59,8 +59,8 @@ struct CommunicatorFacts {
 struct PathFacts {
   Rank from, to;
   bool self = false, load_store = false, network = false;
-  std::string how;                    ///< "own memory", "NVLink loads", "GIN gdaki", ...
-  std::vector<std::string> why_not;   ///< of each path that is missing
+  std::string how;                   ///< "own memory", "NVLink loads", "GIN gdaki", ...
+  std::vector<std::string> why_not;  ///< of each path that is missing
 };
 
 enum class Severity : std::uint8_t { note, advice, problem };

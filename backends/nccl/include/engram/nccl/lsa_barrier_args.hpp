@@ -13,16 +13,16 @@ inline constexpr std::uint32_t kMaxLsaRanks = 1024;
 
 /// Lies in every rank's window at the same offset; all zero at first.
 struct LsaBarrierState {
-  std::int32_t words[2];                ///< bit 0 of the epoch picks one, bit 1 the sign of the add
-  std::uint32_t epoch;                  ///< barriers this rank has passed; only its own kernel writes
+  std::int32_t words[2];  ///< bit 0 of the epoch picks one, bit 1 the sign of the add
+  std::uint32_t epoch;    ///< barriers this rank has passed; only its own kernel writes
   std::uint32_t unused;
   std::uint32_t arrived[kMaxLsaRanks];  ///< by sender: epochs entered; names who is missing
 };
 
 /// Written by the kernel to mapped host memory when its deadline passes; then it returns.
 struct LsaBarrierError {
-  std::uint32_t set = 0;      ///< 1 once the rest is whole; the first one stays
-  std::uint32_t epoch = 0;    ///< of the barrier that failed
+  std::uint32_t set = 0;    ///< 1 once the rest is whole; the first one stays
+  std::uint32_t epoch = 0;  ///< of the barrier that failed
   std::int32_t seen = 0, expected = 0;
   std::uint32_t missing[kMaxLsaRanks / 32] = {};  ///< bit i: position i of the domain was not seen
 };

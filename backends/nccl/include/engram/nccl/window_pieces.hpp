@@ -20,7 +20,7 @@ struct WindowShape {
 };
 
 struct WindowPiece {
-  core::Region region;        ///< from the window's start; on 2 MiB
+  core::Region region;  ///< from the window's start; on 2 MiB
   bool on_host = false;
   std::optional<Rank> owner;  ///< who creates it; empty: this rank itself
 };

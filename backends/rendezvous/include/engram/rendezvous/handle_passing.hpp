@@ -30,8 +30,8 @@ inline constexpr std::size_t kMaxHandles = 64;
 /// Every rank gives `mine` and gets, by rank, copies of the descriptors of each *other* rank on its
 /// host; those may differ in number. Collective over all ranks; ranks of other hosts are absent.
 /// `mine` must stay open until the call returns.
-/// Errors (on every rank): io naming both ranks and the cause; timed_out naming the ranks not heard;
-/// otherwise as Rendezvous::agree.
+/// Errors (on every rank): io naming both ranks and the cause; timed_out naming the ranks not
+/// heard; otherwise as Rendezvous::agree.
 [[nodiscard]] Result<std::map<Rank, std::vector<FileDescriptor>>> exchange_handles(
     Rendezvous& ranks, std::span<const int> mine, const HandlePassing& how = {});
 

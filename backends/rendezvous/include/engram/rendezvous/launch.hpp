@@ -19,23 +19,24 @@ using OutputSink = std::function<void(Rank rank, bool to_stderr, std::string_vie
 
 struct LaunchOptions {
   std::uint32_t num_ranks = 1;
-  std::vector<std::string> argv;         ///< the program, then its arguments
-  std::vector<std::string> environment;  ///< "NAME=VALUE" that the ranks inherit; PATH finds argv[0]
-  OutputSink sink;                       ///< called from the launching thread only
-  std::optional<Nanos> limit;            ///< the whole job; past it all ranks are ended
+  std::vector<std::string> argv;  ///< the program, then its arguments
+  std::vector<std::string>
+      environment;             ///< "NAME=VALUE" that the ranks inherit; PATH finds argv[0]
+  OutputSink sink;             ///< called from the launching thread only
+  std::optional<Nanos> limit;  ///< the whole job; past it all ranks are ended
   Nanos kill_grace = std::chrono::seconds(3);  ///< between SIGTERM and SIGKILL
 };
 
 struct RankExit {
-  int code = 0;             ///< exit status, or 128 + the signal
-  bool ended_by_us = false; ///< after another rank failed, a signal to us, or the limit
+  int code = 0;              ///< exit status, or 128 + the signal
+  bool ended_by_us = false;  ///< after another rank failed, a signal to us, or the limit
 };
 
 struct LaunchOutcome {
   std::vector<RankExit> ranks;       ///< by rank
   std::optional<Rank> first_failed;  ///< the rank that failed by itself, first in time
-  int exit_status = 0;               ///< its code; 130 or 143 after SIGINT or SIGTERM; 124 at the limit
-  std::string explanation;           ///< one line when exit_status is not 0
+  int exit_status = 0;      ///< its code; 130 or 143 after SIGINT or SIGTERM; 124 at the limit
+  std::string explanation;  ///< one line when exit_status is not 0
 };
 
 /// Starts `num_ranks` processes with the variables of identity.hpp, a random secret and a listening

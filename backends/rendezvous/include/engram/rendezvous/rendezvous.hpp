@@ -70,7 +70,7 @@ class Rendezvous {
   }
   /// `allgather` of a plain value a rank.
   template <class T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   [[nodiscard]] Result<std::vector<T>> allgather_value(const T& mine) {
     auto blocks = allgather(std::as_bytes(std::span(&mine, 1)));
     if (!blocks) return tl::unexpected<Error>(blocks.error());
@@ -80,8 +80,7 @@ class Rendezvous {
         return fail(ErrorCode::invalid_argument, "rank ", r, " gave ", (*blocks)[r].size(),
                     " bytes, this rank ", sizeof(T));
       }
-      std::copy((*blocks)[r].begin(), (*blocks)[r].end(),
-                reinterpret_cast<std::byte*>(&values[r]));
+      std::copy((*blocks)[r].begin(), (*blocks)[r].end(), reinterpret_cast<std::byte*>(&values[r]));
     }
     return values;
   }
