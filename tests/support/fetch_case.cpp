@@ -22,10 +22,11 @@ core::TableLayout layout_of(const FetchCase& c) {
   return *layout;
 }
 
-core::EngramOptions options_of(const FetchCase& c, Bytes receive, const core::Defects& defects) {
+core::EngramOptions options_of(const FetchCase& c, const core::Defects& defects) {
   core::EngramOptions options;
   options.placement = c.placement();
-  options.receive_buffer = receive;
+  options.largest = {static_cast<std::uint32_t>(c.layers.size()), c.tokens, c.entries};
+  options.in_flight = c.fetches_in_flight;
   options.compat = c.compat;
   options.sizing = c.older_sizing ? core::SizingRule::older : core::SizingRule::newer;
   options.overrides.qps = c.qps;
@@ -139,10 +140,7 @@ Result<core::BackendStats> run_case(core::Backend& backend, const FetchCase& c,
                                     const core::Defects& defects) {
   return backend.run([&](core::Transport& transport) -> Result<void> {
     const core::TableLayout layout = layout_of(c);
-    const core::IndexShape shape{static_cast<std::uint32_t>(c.layers.size()), c.tokens, c.entries};
-    const Bytes receive =
-        c.fetches_in_flight * align_up(core::EngramTable::receive_bytes(layout, shape), Bytes{256});
-    auto table = core::EngramTable::create(transport, layout, options_of(c, receive, defects));
+    auto table = core::EngramTable::create(transport, layout, options_of(c, defects));
     if (!table) return tl::unexpected(table.error());
     if (auto written = write_rows(*table, transport.rank()); !written) return written;
     for (std::uint32_t round = 0; round < c.rounds; ++round) {

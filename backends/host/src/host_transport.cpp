@@ -47,9 +47,10 @@ Result<void> as_result(const FirstError& errors) {
 HostTransport::HostTransport(Executor& executor, Rank rank) : executor_(&executor), rank_(rank) {}
 HostTransport::~HostTransport() = default;
 
-Result<void> HostTransport::open(const core::WindowLayout& layout,
+Result<void> HostTransport::open(const core::WindowLayout& layout, const core::QueueShape& queues,
                                  std::optional<core::SegmentFunction> segment) {
   auto opened = executor_->memory().open(rank_, layout, segment);
+  if (opened) opened = executor_->open_queues(rank_, queues);
   if (auto met = executor_->meet(rank_); !met) return met;
   return opened;
 }
@@ -135,7 +136,6 @@ Result<core::Ticket> HostTransport::post(const core::FetchPost& fetch) {
     state->issue->kind = KernelKind::issue;
     state->issue->blocks = plan.num_qps;
     state->issue->warps_per_block = std::min(plan.warps, plan.units_per_qp());
-    state->issue->depth = plan.depth;
     state->issue->body = [args](Warp& warp) {
       const HostGin gin(warp, warp.position().block);
       HostWarp group(warp);

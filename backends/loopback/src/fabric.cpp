@@ -16,7 +16,7 @@ bool is_ordered(const Slot& slot) {
 
 }  // namespace
 
-std::uint32_t Scheduler::open_queue(Rank rank, std::uint32_t qp, Rank peer, std::uint32_t depth) {
+std::uint32_t Scheduler::open_queue(Rank rank, std::uint32_t qp, Rank peer) {
   auto& table = ranks_[rank.value].queues;
   const std::size_t at = std::size_t{qp} * options_.grid.num_ranks() + peer.value;
   if (at >= table.size()) table.resize(at + options_.grid.num_ranks());
@@ -25,7 +25,7 @@ std::uint32_t Scheduler::open_queue(Rank rank, std::uint32_t qp, Rank peer, std:
     queue.rank = rank;
     queue.peer = peer;
     queue.qp = qp;
-    queue.depth = depth;
+    queue.depth = queue_shape_ ? queue_shape_->depth : core::QueueShape{}.depth;
     queue.posted = queue.rung = queue.started = queue.completed = options_.first_count;
     queue.actor = {Actor::Kind::queue, static_cast<std::uint32_t>(queues_.size() - 1), -1};
     table[at] = static_cast<std::uint32_t>(queues_.size());

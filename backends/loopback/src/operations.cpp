@@ -82,7 +82,7 @@ bool Scheduler::carry_out(std::uint32_t index, RunningWarp& running, const host:
     case signal:
       return post(index, running, op);
     case flush_async: {
-      op.slot->queue = open_queue(warp.rank(), op.qp, op.peer, running.kernel->depth);
+      op.slot->queue = open_queue(warp.rank(), op.qp, op.peer);
       Queue& queue = queues_[op.slot->queue];
       op.slot->target = queue.posted;
       if (options_.flush_rings) ring(queue);
@@ -150,7 +150,7 @@ bool Scheduler::carry_out(std::uint32_t index, RunningWarp& running, const host:
 
 bool Scheduler::post(std::uint32_t index, RunningWarp& running, const host::Op& op) {
   const Rank rank = running.warp->rank();
-  Queue& queue = queues_[open_queue(rank, op.qp, op.peer, running.kernel->depth)];
+  Queue& queue = queues_[open_queue(rank, op.qp, op.peer)];
   if (queue.full()) {
     if (!(core::kDefectsBuilt && options_.defects.no_back_pressure)) {
       queue.slot_waiters.push_back(index);

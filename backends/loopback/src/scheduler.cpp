@@ -126,6 +126,15 @@ bool Scheduler::pass_next_deadline() {
   return true;
 }
 
+Result<void> Scheduler::open_queues(Rank rank, const core::QueueShape& queues) {
+  if (queue_shape_ && queue_shape_->depth != queues.depth) {
+    return fail(ErrorCode::invalid_argument, "rank ", rank.value, " opens QPs of depth ",
+                queues.depth, ", others of depth ", queue_shape_->depth);
+  }
+  queue_shape_ = queues;
+  return {};
+}
+
 void Scheduler::launch(Rank rank, std::shared_ptr<host::Kernel> kernel) {
   kernel->live = kernel->blocks * kernel->warps_per_block;
   for (std::uint32_t b = 0; b < kernel->blocks; ++b) {
@@ -190,7 +199,7 @@ std::string Scheduler::who_waits() {
     std::uint32_t queue = host::RequestSlot::kNoQueue;
     if (op.kind == host::OpKind::wait_request) queue = op.slot->queue;
     if (!host::stops(op.kind)) {
-      queue = open_queue(running.warp->rank(), op.qp, op.peer, running.kernel->depth);
+      queue = open_queue(running.warp->rank(), op.qp, op.peer);
     }
     if (queue != host::RequestSlot::kNoQueue) {
       const Queue& q = queues_[queue];

@@ -29,6 +29,7 @@ class Scheduler final : public host::Executor {
   [[nodiscard]] host::Memory& memory() override { return memory_; }
   [[nodiscard]] core::Defects defects() const override { return options_.defects; }
   [[nodiscard]] Nanos now() const override { return Nanos{static_cast<std::int64_t>(now_)}; }
+  [[nodiscard]] Result<void> open_queues(Rank rank, const core::QueueShape& queues) override;
   void launch(Rank rank, std::shared_ptr<host::Kernel> kernel) override;
   [[nodiscard]] Result<void> join(Rank rank, host::Kernel& kernel, Nanos limit) override;
   [[nodiscard]] Result<void> meet(Rank rank) override;
@@ -81,7 +82,7 @@ class Scheduler final : public host::Executor {
   [[nodiscard]] core::WaitStatus status_of(const Queue& queue, std::uint64_t target) const;
 
   // The fabric (fabric.cpp)
-  std::uint32_t open_queue(Rank rank, std::uint32_t qp, Rank peer, std::uint32_t depth);
+  std::uint32_t open_queue(Rank rank, std::uint32_t qp, Rank peer);
   void ring(Queue& queue);
   void refresh(Queue& queue);
   void step_queue(Queue& queue);
@@ -97,6 +98,7 @@ class Scheduler final : public host::Executor {
   LoopbackOptions options_;
   const core::Capabilities& capabilities_;
   host::Memory memory_;
+  std::optional<core::QueueShape> queue_shape_;
   Random random_;
   std::uint32_t code_share_ = 0;  // of 16 picks, how many prefer code over the fabric
   std::uint64_t now_ = 0;

@@ -30,7 +30,6 @@ enum class KernelKind : std::uint8_t { issue, direct, wait, barrier, other };
 struct Kernel {
   KernelKind kind = KernelKind::other;
   std::uint32_t blocks = 1, warps_per_block = 1;
-  std::uint32_t depth = 1024;  ///< requests a QP holds, for QPs that this kernel opens
   WarpBody body;
 
   RequestArena requests;
@@ -48,6 +47,8 @@ class Executor {
   [[nodiscard]] virtual Memory& memory() = 0;
   [[nodiscard]] virtual core::Defects defects() const { return {}; }
   [[nodiscard]] virtual Nanos now() const = 0;
+  /// Says what QPs look like, before any is used. Errors: invalid_argument when ranks disagree.
+  [[nodiscard]] virtual Result<void> open_queues(Rank rank, const core::QueueShape& queues) = 0;
   /// Starts the kernel's warps for `rank`; returns at once.
   virtual void launch(Rank rank, std::shared_ptr<Kernel> kernel) = 0;
   /// Blocks `rank`'s main until the kernel has ended. Errors: timed_out, deadlock, peer_lost.

@@ -37,7 +37,7 @@ class HostTransport final : public core::Transport {
   [[nodiscard]] Rank rank() const override { return rank_; }
   [[nodiscard]] const core::RankGrid& grid() const override { return executor_->grid(); }
   [[nodiscard]] Nanos now() const override { return executor_->now(); }
-  [[nodiscard]] Result<void> open(const core::WindowLayout& layout,
+  [[nodiscard]] Result<void> open(const core::WindowLayout& layout, const core::QueueShape& queues,
                                   std::optional<core::SegmentFunction> segment) override;
   [[nodiscard]] Result<void> write_segment(Bytes offset, std::span<const std::byte> bytes) override;
   [[nodiscard]] Result<void> read_buffer(Bytes offset, std::span<std::byte> out) const override;
