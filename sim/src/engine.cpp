@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <vector>
 
 namespace engram::sim {
