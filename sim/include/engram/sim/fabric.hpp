@@ -96,10 +96,10 @@ struct FabricOptions {
   model::Topology topology;  ///< must hold at least the engine's ranks
   Fidelity fidelity = Fidelity::message;
   Routing routing = Routing::ecmp;
-  Lanes lanes;
-  std::vector<Background> background;
-  FaultPlan faults;
-  Perturbation perturbation;
+  Lanes lanes{};
+  std::vector<Background> background{};
+  FaultPlan faults{};
+  Perturbation perturbation{};
   std::uint64_t first_request = 0;  ///< where QP counters start (tests of wrap-around)
   Observer* observer = nullptr;     ///< not owned
 };
