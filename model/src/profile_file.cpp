@@ -7,17 +7,12 @@
 #include "engram/model/nearest.hpp"
 #include "engram/model/quantity.hpp"
 #include "profile_fields.hpp"
+#include "toml_reader.hpp"
 
 namespace engram::model {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// "FILE:LINE", for as much of it as toml++ was told.
-std::string place(const toml::source_region& where) {
-  if (where.path) return fmt::format("{}:{}", *where.path, where.begin.line);
-  return where.begin.line > 0 ? fmt::format("line {}", where.begin.line) : "override";
-}
 
 template <class T, class Parse>
 Result<void> set_from_text(T& member, const toml::node& node, Parse parse,
@@ -188,12 +183,9 @@ Result<Profile> load(std::string_view name, std::span<const fs::path> dirs,
   }
   children.push_back(path);
 
-  toml::table table;
-  try {
-    table = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    return fail(ErrorCode::invalid_argument, place(error.source()), ": ", error.description());
-  }
+  auto read = read_toml(path);
+  if (!read) return tl::unexpected(read.error());
+  toml::table& table = *read;
   const auto source = take_text(table, "source");
   const auto parent = take_text(table, "extends");
   if (!source) return tl::unexpected(source.error());

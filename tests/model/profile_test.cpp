@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "engram/model/nearest.hpp"
 #include "engram/model/profile_file.hpp"
 #include "engram/model/quantity.hpp"
+#include "support/file_test.hpp"
 
 namespace engram::model {
 namespace {
@@ -19,34 +19,13 @@ Profile bundled(std::string_view name) {
   return profile ? *profile : Profile{};
 }
 
-/// A folder of profile files that goes away with the test.
-class ProfileFiles : public testing::Test {
+class ProfileFiles : public FileTest {
  protected:
-  void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) /
-           testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-  void write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ / (name + ".toml")) << text;
-  }
   Result<Profile> load(const std::string& name) {
     std::vector<fs::path> dirs{dir_};
     for (const auto& dir : default_profile_dirs()) dirs.push_back(dir);
     return load_profile(name, dirs);
   }
-  /// The error of loading `name`, without the folder.
-  std::string refusal(const std::string& name) {
-    const auto profile = load(name);
-    if (profile) return "accepted";
-    std::string text = profile.error().message;
-    for (std::size_t at; (at = text.find(dir_.string() + "/")) != std::string::npos;) {
-      text.erase(at, dir_.string().size() + 1);
-    }
-    return text;
-  }
-  fs::path dir_;
 };
 
 TEST(Profiles, EveryBundledOneLoadsAndEveryNumberHasASource) {
@@ -94,7 +73,7 @@ TEST(Profiles, ReadsAndWritesHaveRatesOfTheirOwn) {
 }
 
 TEST_F(ProfileFiles, ExtendingRestatesOnlyWhatDiffers) {
-  write("mine",
+  write("mine.toml",
         "source = 'my rack'\nextends = 'h100-cx7-400'\n"
         "[nic]\nport = { value = '25 GB/s', source = 'split cable' }\n");
   const auto profile = load("mine");
@@ -110,32 +89,34 @@ TEST_F(ProfileFiles, ExtendingRestatesOnlyWhatDiffers) {
 
 TEST_F(ProfileFiles, ErrorsNameFileLineKeyAndTheNearestKey) {
   const std::string head = "source = 'x'\nextends = 'h100-cx7-400'\n[nic]\n";
-  write("a", head + "prot = { value = '25 GB/s', source = 's' }\n");
-  EXPECT_EQ(refusal("a"),
+  write("a.toml", head + "prot = { value = '25 GB/s', source = 's' }\n");
+  EXPECT_EQ(refusal(load("a")),
             "a.toml:4: nic.prot: no such key in a profile; did you mean \"nic.port\"?");
-  write("b", head + "port = { value = '25 GB', source = 's' }\n");
-  EXPECT_EQ(refusal("b").substr(0, 70),
+  write("b.toml", head + "port = { value = '25 GB', source = 's' }\n");
+  EXPECT_EQ(refusal(load("b")).substr(0, 70),
             "b.toml:4: nic.port: \"25 GB\" is no bandwidth: unit \"GB\" is not known; a");
-  write("c", head + "port = '25 GB/s'\n");
+  write("c.toml", head + "port = '25 GB/s'\n");
   EXPECT_EQ(
-      refusal("c"),
+      refusal(load("c")),
       "c.toml:4: nic.port: has no source: write { value = …, source = \"where it comes from\" }");
-  write("d", head + "ports = { value = '2', source = 's' }\n");
-  EXPECT_EQ(refusal("d"), "d.toml:4: nic.ports: expected a whole number");
-  write("e", head + "port = { value = '25 GB/s', source = 's', unit = 'x' }\n");
-  EXPECT_NE(refusal("e").find("\"unit\" is not accepted here"), std::string::npos) << refusal("e");
-  write("f", head + "cache = 4\n");
-  EXPECT_EQ(refusal("f"), "f.toml:4: nic.cache: is a part of a profile: expected a table");
-  write("g", "source = 'x'\n[gpu]\nsms = { value = 132, source = 's' }\n");
-  EXPECT_EQ(refusal("g"),
+  write("d.toml", head + "ports = { value = '2', source = 's' }\n");
+  EXPECT_EQ(refusal(load("d")), "d.toml:4: nic.ports: expected a whole number");
+  write("e.toml", head + "port = { value = '25 GB/s', source = 's', unit = 'x' }\n");
+  EXPECT_NE(refusal(load("e")).find("\"unit\" is not accepted here"), std::string::npos)
+      << refusal(load("e"));
+  write("f.toml", head + "cache = 4\n");
+  EXPECT_EQ(refusal(load("f")), "f.toml:4: nic.cache: is a part of a profile: expected a table");
+  write("g.toml", "source = 'x'\n[gpu]\nsms = { value = 132, source = 's' }\n");
+  EXPECT_EQ(refusal(load("g")),
             "g.toml:1: gpu.warps_per_block: missing; state it, or extend a profile that does");
-  write("h", "source = 'x'\nextends = 'h'\n");
-  EXPECT_NE(refusal("h").find("leads back to itself"), std::string::npos) << refusal("h");
-  write("i", "source = 'x'\n[nic\n");
-  EXPECT_EQ(refusal("i").substr(0, 10), "i.toml:2: ") << refusal("i");
-  write("j", "extends = 'gb200'\n");
-  EXPECT_EQ(refusal("j"), "j.toml:1: source: missing; say in one line which machine this is");
-  EXPECT_NE(refusal("h300").find("no profile \"h300\"; known: a, b"), std::string::npos);
+  write("h.toml", "source = 'x'\nextends = 'h'\n");
+  EXPECT_NE(refusal(load("h")).find("leads back to itself"), std::string::npos)
+      << refusal(load("h"));
+  write("i.toml", "source = 'x'\n[nic\n");
+  EXPECT_EQ(refusal(load("i")).substr(0, 10), "i.toml:2: ") << refusal(load("i"));
+  write("j.toml", "extends = 'gb200'\n");
+  EXPECT_EQ(refusal(load("j")), "j.toml:1: source: missing; say in one line which machine this is");
+  EXPECT_NE(refusal(load("h300")).find("no profile \"h300\"; known: a, b"), std::string::npos);
 }
 
 TEST(ProfileOverrides, SetKeysWithoutASourceAndSayWhereTheyWereSet) {
