@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,8 +114,9 @@ struct ClusterSection {
   std::uint32_t memory_nodes = 0;  ///< nodes without GPUs, gpus_per_node segments each, last ranks
   ClusterMode mode = ClusterMode::hybrid;
   std::string profile = "h100-cx7-400";
-  toml::table
-      overrides;  ///< [cluster.override], keys as in a profile file; nodes keep their source
+  /// [cluster.override], keys as in a profile file; never null. Shared, because a copied
+  /// toml::table forgets the lines that its errors name.
+  std::shared_ptr<const toml::table> overrides = std::make_shared<const toml::table>();
   NetworkSection network;
 };
 
