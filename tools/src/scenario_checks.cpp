@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "engram/model/nearest.hpp"
 #include "names.hpp"
 
 namespace engram::tools {
@@ -15,6 +16,16 @@ namespace {
 class Checker {
  public:
   Checker(Scenario& scenario, Diagnostics& found) : s_(scenario), found_(found) {}
+
+  void run() {
+    const std::vector<std::string> backends{"sim", "loopback", "nccl"};
+    const auto& name = s_.run.backend;
+    if (std::find(backends.begin(), backends.end(), name) != backends.end()) return;
+    const auto close = model::nearest_name(name, backends);
+    complain("run.backend", "\"{}\" is not known{}; accepted: {}", name,
+             close ? fmt::format(", did you mean \"{}\"?", *close) : "",
+             fmt::join(backends, " | "));
+  }
 
   void cluster() {
     const auto& c = s_.cluster;
@@ -220,6 +231,7 @@ bool uses_experts(Operation op) {
 
 void check_scenario(Scenario& scenario, Diagnostics& found) {
   Checker check(scenario, found);
+  check.run();
   check.cluster();
   if (!found.empty()) return;  // later checks count ranks
   check.network();

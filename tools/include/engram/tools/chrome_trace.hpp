@@ -17,6 +17,9 @@ namespace engram::tools {
 
 enum class TrackKind { stage, sm, qp, nic, link };
 
+/// The process that holds what no rank owns: links between switches, cables.
+inline constexpr Rank kNetworkProcess{1'000'000};
+
 /// A row of the picture: `index` is the SM, QP, port or link number within the rank.
 struct Track {
   Rank rank{};
@@ -62,7 +65,6 @@ class ChromeTraceWriter final : public TraceSink {
  private:
   void begin_event(Track track, char phase, std::string_view name, Nanos at);
   void end_event(TraceArgs args);
-  void announce(Track track);
   void metadata(Track track, std::string_view what, std::string_view name);
 
   std::ostream& out_;

@@ -67,7 +67,9 @@ struct RunResult {
   std::vector<LinkLoad> links;    ///< any order; reports show the busiest
   std::vector<std::string> warnings, faults;
 
+  // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
+  std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
   std::string failure;  ///< why verified is false or the run ended early; empty when right
 };
 

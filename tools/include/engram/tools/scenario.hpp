@@ -208,6 +208,14 @@ struct Fault {
   Nanos delay{};       ///< of delayed_doorbell, late_visibility, rank_slow (per request)
 };
 
+/// What the machine's environment chose (docs/environment.md); no scenario file sets it.
+struct HostOptions {
+  bool gin = true;            ///< false: as if this machine had no GPU-initiated network
+  std::string nic;            ///< the one NIC to use; empty: the nearest to each GPU
+  std::string nccl_library;   ///< path of libnccl; empty: where the loader finds it
+  std::string kernel_cache;   ///< folder of compiled kernels; empty: none
+};
+
 struct SweepAxis {
   std::string key;                  ///< dotted
   std::vector<std::string> values;  ///< TOML, as --set takes them
@@ -224,6 +232,7 @@ struct Scenario {
   std::vector<BackgroundTraffic> background;
   std::vector<Fault> faults;
   std::vector<SweepAxis> sweep;
+  HostOptions host;
 
   std::string path;  ///< as given; "" when made in code
   std::string text;  ///< the file, for reports
