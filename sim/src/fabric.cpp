@@ -44,7 +44,7 @@ class Fabric::Impl : public EventHandler, public PacketSink {
         responder_(nics_),
         loads_(context_),
         background_rests_(options_.background.size(), true) {
-    faults_.schedule();
+    faults_.schedule(network_);
     engine_.set_handler(this);
   }
   ~Impl() override { engine_.set_handler(nullptr); }

@@ -22,18 +22,23 @@ const char* name_of(FaultKind kind) {
 FaultState::FaultState(Context& context)
     : context_(context),
       any_(!context.options.faults.faults.empty()),
-      ranks_(any_ ? context.options.topology.num_ranks() : 0) {}
+      ranks_(any_ ? context.options.topology.num_ranks() : 0),
+      applied_(context.options.faults.faults.size()) {}
 
-void FaultState::schedule() {
+void FaultState::schedule(Network& network) {
   const auto& faults = context_.options.faults.faults;
   for (std::uint32_t i = 0; i < faults.size(); ++i) {
+    if (faults[i].at <= context_.now) {
+      apply(faults[i], true, network);
+      applied_[i] = true;
+    }
     context_.push(std::max(faults[i].at, context_.now), EventKind::fault_begin, i);
   }
 }
 
 void FaultState::on_begin(std::uint32_t index, Network& network) {
   const Fault& fault = context_.options.faults.faults[index];
-  apply(fault, true, network);
+  if (!applied_[index]) apply(fault, true, network);
   if (context_.observer != nullptr) {
     context_.observer->instant({Track::Kind::rank, fault.rank.value, 0}, name_of(fault.kind),
                                context_.now, index);

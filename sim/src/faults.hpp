@@ -14,7 +14,8 @@ class FaultState {
  public:
   explicit FaultState(Context& context);
 
-  void schedule();
+  /// Faults that hold from the start do so before the first actor runs; all are announced in time.
+  void schedule(Network& network);
   void on_begin(std::uint32_t fault, Network& network);
   void on_end(std::uint32_t fault, Network& network);
 
@@ -55,6 +56,7 @@ class FaultState {
   Context& context_;
   bool any_ = false;
   std::vector<OfRank> ranks_;
+  std::vector<bool> applied_;  // [fault]
 };
 
 }  // namespace engram::sim

@@ -107,12 +107,14 @@ void Network::enqueue(std::uint32_t link, std::uint32_t index) {
   Port& port = ports_[link];
   if (!port.up) return lose(index);
   Lane& lane = lanes_[link * num_lanes_ + packets_[index].lane];
-  if (lane.first == kNone) {
-    lane.first = index;
+  const bool answer = packets_[index].kind == PacketKind::response;
+  Queue& queue = lane.queues[answer && packets_[index].link == kNone ? 1 : 0];
+  if (queue.first == kNone) {
+    queue.first = index;
   } else {
-    packets_[lane.last].next = index;
+    packets_[queue.last].next = index;
   }
-  lane.last = index;
+  queue.last = index;
   port.queued += packets_[index].bytes;
   ++port.waiting;
   try_send(link);
@@ -140,9 +142,10 @@ void Network::on_port_free(std::uint32_t link) {
 }
 
 bool Network::may_send(const Lane& lane) const {
-  if (lane.first == kNone) return false;
+  const std::uint32_t head = lane.head();
+  if (head == kNone) return false;
   if (buffer_ == 0 || lane.held == 0) return true;  // a packet larger than the buffer goes alone
-  return lane.held + packets_[lane.first].bytes <= buffer_;
+  return lane.held + packets_[head].bytes <= buffer_;
 }
 
 // Deficit round robin: on its turn a lane may send weight x quantum bytes, and what it could not
@@ -158,12 +161,12 @@ int Network::pick_lane(std::uint32_t link) {
     Lane& lane = lanes[port.turn];
     if (!may_send(lane)) {
       lane.deficit = 0;
-    } else if (lane.deficit >= packets_[lane.first].bytes) {
-      lane.deficit -= packets_[lane.first].bytes;
+    } else if (lane.deficit >= packets_[lane.head()].bytes) {
+      lane.deficit -= packets_[lane.head()].bytes;
       return port.turn;
     }
     port.turn = static_cast<std::uint8_t>((port.turn + 1) % num_lanes_);
-    if (lanes[port.turn].first != kNone) {
+    if (lanes[port.turn].head() != kNone) {
       lanes[port.turn].deficit += quantum_ * context_.options.lanes.weights[port.turn];
     }
   }
@@ -171,9 +174,11 @@ int Network::pick_lane(std::uint32_t link) {
 
 void Network::transmit(std::uint32_t link, Lane& lane) {
   Port& port = ports_[link];
-  const std::uint32_t index = lane.first;
+  Queue& queue = lane.queues[lane.next()];
+  const std::uint32_t index = queue.first;
   Packet& packet = packets_[index];
-  lane.first = packet.next;
+  lane.turn = static_cast<std::uint8_t>(1 - lane.next());
+  queue.first = packet.next;
   packet.next = kNone;
   port.queued -= packet.bytes;
   --port.waiting;
@@ -263,9 +268,10 @@ void Network::set_link(std::uint32_t link, bool up) {
   if (up) return try_send(link);
   for (std::uint32_t l = 0; l < num_lanes_; ++l) {
     Lane& lane = lanes_[link * num_lanes_ + l];
-    while (lane.first != kNone) {
-      const std::uint32_t index = lane.first;
-      lane.first = packets_[index].next;
+    while (lane.head() != kNone) {
+      Queue& queue = lane.queues[lane.next()];
+      const std::uint32_t index = queue.first;
+      queue.first = packets_[index].next;
       ports_[link].queued -= packets_[index].bytes;
       --ports_[link].waiting;
       lose(index);

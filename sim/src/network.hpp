@@ -76,10 +76,20 @@ class Network {
     bool wake_scheduled = false, up = true;
     LinkCounters counters;
   };
-  struct Lane {
+  struct Queue {
     std::uint32_t first = kNone, last = kNone;  // packets
+  };
+  // A NIC's port takes turns between its own requests and its answers to others: an answer does
+  // not stand behind a thousand requests that wait for credits. A switch uses the first queue only.
+  struct Lane {
+    Queue queues[2];
+    std::uint8_t turn = 0;
     std::int64_t deficit = 0;
     std::uint64_t held = 0;  // bytes in the buffer at the far end of the link
+    [[nodiscard]] std::uint8_t next() const {
+      return queues[turn].first != kNone ? turn : static_cast<std::uint8_t>(1 - turn);
+    }
+    [[nodiscard]] std::uint32_t head() const { return queues[next()].first; }
   };
 
   void enqueue(std::uint32_t link, std::uint32_t packet);
