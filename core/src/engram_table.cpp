@@ -25,7 +25,8 @@ Bytes EngramTable::receive_bytes(const TableLayout& layout, const IndexShape& sh
 Result<FetchPlan> EngramTable::plan(const RankGrid& grid, const TableLayout& layout,
                                     const IndexShape& shape, const FetchLimits& limits,
                                     const EngramOptions& options, std::vector<PlanStep>* steps) {
-  const FetchLoad load{shape.layers, shape.per_layer(), layout.shape(LayerIndex{0}).row, options.in_flight};
+  const FetchLoad load{shape.layers, shape.per_layer(), layout.shape(LayerIndex{0}).row,
+                       options.in_flight};
   return plan_fetch(grid, load, limits, options.sizing, options.overrides, steps);
 }
 
@@ -118,6 +119,10 @@ Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::i
   }
   fetch.ticket_ = *ticket;
   return fetch;
+}
+
+Result<IssueCounts> EngramTable::issued(const Fetch& fetch, Nanos limit) {
+  return transport_->issued(fetch.ticket_, limit);
 }
 
 Result<void> EngramTable::wait(Fetch& fetch, LayerIndex layer, Nanos limit) {

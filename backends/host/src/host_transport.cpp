@@ -167,6 +167,22 @@ Result<core::Ticket> HostTransport::post(const core::FetchPost& fetch) {
   return ticket;
 }
 
+Result<core::IssueCounts> HostTransport::issued(core::Ticket ticket, Nanos limit) {
+  const auto found = in_flight_.find(ticket.id);
+  if (found == in_flight_.end()) {
+    return fail(ErrorCode::invalid_argument, "rank ", rank_.value, ": ticket ", ticket.id,
+                " is not in flight");
+  }
+  const InFlight& state = *found->second;
+  for (const auto& kernel : {state.issue, state.direct}) {
+    if (kernel == nullptr) continue;
+    if (auto ended = executor_->join(rank_, *kernel, limit); !ended) {
+      return tl::unexpected(ended.error());
+    }
+  }
+  return state.issue == nullptr ? core::IssueCounts{} : state.issue->counts;
+}
+
 Result<void> HostTransport::wait(core::Ticket ticket, LayerIndex layer, Nanos limit) {
   const auto found = in_flight_.find(ticket.id);
   if (found == in_flight_.end() || layer.value >= found->second->waited.size() ||
@@ -176,10 +192,7 @@ Result<void> HostTransport::wait(core::Ticket ticket, LayerIndex layer, Nanos li
   }
   InFlight& state = *found->second;
   const Nanos start = now();
-  for (const auto& kernel : {state.issue, state.direct}) {
-    if (kernel == nullptr) continue;
-    if (auto ended = executor_->join(rank_, *kernel, limit); !ended) return ended;
-  }
+  if (auto posted = issued(ticket, limit); !posted) return tl::unexpected(posted.error());
   if (state.issue != nullptr) {
     const HostFetchArgs* args = &state.args;
     Kernel wait;

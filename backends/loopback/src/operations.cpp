@@ -177,6 +177,8 @@ bool Scheduler::post(std::uint32_t index, RunningWarp& running, const host::Op& 
                         rank.value, queue.qp, queue.peer.value, queued, queue.depth));
   }
   note("post", rank.value, queue.actor.index, queue.posted);
+  ++running.kernel->counts.requests;
+  running.kernel->counts.doorbells += op.ring == core::Ring::now ? 1 : 0;
   if (op.ring == core::Ring::now) ring(queue);
   return true;
 }

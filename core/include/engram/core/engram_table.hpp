@@ -67,6 +67,7 @@ class EngramTable {
 
   [[nodiscard]] const TableLayout& layout() const { return *layout_; }
   [[nodiscard]] const WindowLayout& window() const { return window_; }
+  [[nodiscard]] const Router& router() const { return router_; }
 
   /// Replaces this rank's rows of `layer` ([rows_of(layer, rank).count, row]); collective. Earlier
   /// reads are finished before (barrier), the new rows are visible to all after (barrier).
@@ -78,6 +79,8 @@ class EngramTable {
   /// Errors: those of check_indices, plan_fetch and LeaseBook; then nothing is started.
   [[nodiscard]] Result<Fetch> fetch(const IndexShape& shape, std::span<const std::int64_t> indices,
                                     std::optional<Region> region = std::nullopt);
+  /// Returns once all reads are posted and no SM is held any more; optional before wait().
+  [[nodiscard]] Result<IssueCounts> issued(const Fetch& fetch, Nanos limit);
   /// Errors: those of Transport::wait. A second wait for the same layer returns at once.
   [[nodiscard]] Result<void> wait(Fetch& fetch, LayerIndex layer, Nanos limit);
   /// Copies the rows of `layer` out. Precondition: it was waited for.

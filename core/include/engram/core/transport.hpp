@@ -53,6 +53,11 @@ struct QueueShape {
   std::uint32_t depth = 1024;  ///< requests a QP holds
 };
 
+/// What issuing a fetch took; counted by the backend.
+struct IssueCounts {
+  std::uint64_t requests = 0, doorbells = 0;
+};
+
 struct Ticket {
   std::uint64_t id = 0;
 };
@@ -80,6 +85,8 @@ class Transport {
   /// caller keeps their receive regions apart (LeaseBook).
   /// Errors: out_of_range, naming the first read past a window's end; then none is started.
   [[nodiscard]] virtual Result<Ticket> post(const FetchPost& fetch) = 0;
+  /// Returns once all reads are posted: from here on no SM is held. Errors: those of wait().
+  [[nodiscard]] virtual Result<IssueCounts> issued(Ticket ticket, Nanos limit) = 0;
   /// Returns once all reads of `layer` have landed; layers in any order, each once.
   /// Errors: timed_out after `limit` or peer_lost, naming rank, peer, QP and what is missing.
   [[nodiscard]] virtual Result<void> wait(Ticket ticket, LayerIndex layer, Nanos limit) = 0;

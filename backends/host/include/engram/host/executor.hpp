@@ -33,8 +33,11 @@ struct Kernel {
   WarpBody body;
 
   RequestArena requests;
-  std::deque<Warp> warps;  ///< stable addresses
-  std::uint32_t live = 0;  ///< warps that have not ended
+  std::deque<Warp> warps;    ///< stable addresses
+  std::uint32_t live = 0;    ///< warps that have not ended
+  Rank owner;                ///< whose launch it is
+  core::IssueCounts counts;  ///< posted and rung so far
+  bool expires = false;      ///< the executor has set a timer for its waits
   FirstError errors;
 };
 

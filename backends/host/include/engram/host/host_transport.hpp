@@ -42,6 +42,7 @@ class HostTransport final : public core::Transport {
   [[nodiscard]] Result<void> write_segment(Bytes offset, std::span<const std::byte> bytes) override;
   [[nodiscard]] Result<void> read_buffer(Bytes offset, std::span<std::byte> out) const override;
   [[nodiscard]] Result<core::Ticket> post(const core::FetchPost& fetch) override;
+  [[nodiscard]] Result<core::IssueCounts> issued(core::Ticket ticket, Nanos limit) override;
   [[nodiscard]] Result<void> wait(core::Ticket ticket, LayerIndex layer, Nanos limit) override;
   [[nodiscard]] Result<void> barrier(Nanos limit) override;
 

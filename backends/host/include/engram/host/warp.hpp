@@ -85,6 +85,10 @@ class Warp {
 
   /// The operation at the head, running the code ahead where none is left; null once all is done.
   [[nodiscard]] Op* head();
+  /// The operation `ahead` of the head if it is recorded already, else null.
+  [[nodiscard]] const Op* peek(std::size_t ahead) const {
+    return next_ + ahead < ops_.size() ? &ops_[next_ + ahead] : nullptr;
+  }
   /// The head is carried out; for one that stops, answer() came first.
   void pop();
   void answer(core::WaitStatus status, std::uint64_t value = 0) {
