@@ -55,8 +55,8 @@ class Loader {
         if (auto* section = node.as_table()) {
           walk(path, *section);
         } else {
-          found_.add(node.source(), path, describe(node) + " is not a section; accepted: " +
-                                              keys_in(path));
+          found_.add(node.source(), path,
+                     describe(node) + " is not a section; accepted: " + keys_in(path));
         }
       } else {
         found_.add(node.source(), path, "is not known; " + suggestion(path));
@@ -153,7 +153,7 @@ class Loader {
           std::ostringstream text;
           value.visit([&](const auto& v) {
             text << toml::toml_formatter{v, toml::toml_formatter::default_flags &
-                                               ~toml::format_flags::allow_literal_strings};
+                                                ~toml::format_flags::allow_literal_strings};
           });
           axis.values.push_back(text.str());
         }

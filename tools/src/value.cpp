@@ -114,7 +114,8 @@ Complaint read_value(const toml::node& node, const Limits& limits,
       return fmt::format("\"{}\" is no number from 0 to 15", text);
     }
     std::uint64_t number = 0;
-    if (auto wrong = read_integer(value, limits, number)) return fmt::format("{}: {}", text, *wrong);
+    if (auto wrong = read_integer(value, limits, number))
+      return fmt::format("{}: {}", text, *wrong);
     values[index] = static_cast<std::uint32_t>(number);
   }
   out = std::move(values);
