@@ -109,8 +109,10 @@ class Importer {
     Cable& other = place->second;
     if (other.a == mine) return fail_here("port ", mine.number, " is stated twice");
     if (other.rate != *rate) {
-      return fail_here("the cable runs at ", rate->value * 8e-9, " Gb/s here and ",
-                       other.rate.value * 8e-9, " Gb/s in line ", other.line);
+      draft_.note(fmt::format(
+          "{}:{}: the cable runs at {:g} Gb/s here and {:g} Gb/s in line {}: the lower is taken",
+          path_, line_, rate->value * 8e-9, other.rate.value * 8e-9, other.line));
+      other.rate = std::min(other.rate, *rate);
     }
     other.seen_twice = true;
     return {};

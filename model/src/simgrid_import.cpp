@@ -59,6 +59,7 @@ struct NamedLink {
   BytesPerSecond rate{};
   Nanos latency{};
   std::optional<std::pair<VertexIndex, VertexIndex>> ends;  // once a route has used it
+  bool fatpipe = false;  // users do not slow each other: it may be laid several times
 };
 
 class Importer {
@@ -127,7 +128,12 @@ class Importer {
                                 "\" is not understood, only Full, Floyd, Dijkstra, None, Cluster");
     }
     const std::string id = XmlFile::text(e, "id");
-    if (routing == "Cluster") (void)draft_.add({id + "_router", VertexKind::other_switch, 0, {}});
+    if (routing == "Cluster") {
+      // Its router, if it states one, is the switch that all host links meet at.
+      const Element* router = e.FirstChildElement("router");
+      centre_[id] = router ? XmlFile::text(*router, "id") : id + "_router";
+      if (!router) (void)draft_.add({centre_[id], VertexKind::other_switch, 0, {}});
+    }
     return zone(e, id);
   }
 
@@ -153,7 +159,7 @@ class Importer {
       if (!time) return tl::unexpected(time.error());
       ns = *time;
     }
-    return NamedLink{{*rate}, Nanos{std::llround(ns)}, {}};
+    return NamedLink{{*rate}, Nanos{std::llround(ns)}, {}, false};
   }
 
   Result<void> add_link(const Element& e) {
@@ -161,22 +167,25 @@ class Importer {
     if (!id) return tl::unexpected(id.error());
     auto link = read_link(e, "bandwidth", "latency");
     if (!link) return tl::unexpected(link.error());
-    note_sharing(e, XmlFile::text(e, "sharing_policy", "SHARED"));
+    const std::string policy = XmlFile::text(e, "sharing_policy", "SHARED");
+    note_sharing(policy);
+    link->fatpipe = policy == "FATPIPE";
     if (!links_.emplace(*id, *link).second) return file_.fail(e, "the name \"", *id, "\" is taken");
     return {};
   }
 
-  void note_sharing(const Element& e, const std::string& policy) {
-    if (policy == "SPLITDUPLEX") return;
+  void note_sharing(const std::string& policy) {
+    if (policy == "SPLITDUPLEX" || policy == "FULLDUPLEX") return;
     draft_.note(
         fmt::format("{}: links of policy {} are taken as cables with the full rate each way",
-                    file_.path(), policy.empty() ? e.Name() : policy));
+                    file_.path(), policy));
   }
 
   Result<void> route(const Element& e, const char* from_name, const char* to_name) {
     const auto from = end(e, from_name), to = end(e, to_name);
     if (!from) return tl::unexpected(from.error());
     if (!to) return tl::unexpected(to.error());
+    if (*from == *to) return {};  // a host to itself never leaves it
     const Element* part = e.FirstChildElement("link_ctn");
     if (!part) return file_.fail(e, "names no link");
     if (part->NextSiblingElement("link_ctn")) {
@@ -199,15 +208,26 @@ class Importer {
     return *index;
   }
 
+  /// A link by its name; "x_UP" and "x_DOWN" are the directions of a split-duplex link "x".
+  NamedLink* find_link(std::string name) {
+    auto found = links_.find(name);
+    for (const std::string_view way : {"_UP", "_DOWN"}) {
+      if (found == links_.end() && name.ends_with(way)) {
+        found = links_.find(name.substr(0, name.size() - way.size()));
+      }
+    }
+    return found == links_.end() ? nullptr : &found->second;
+  }
+
   /// The link that a <link_ctn> names, laid between two ends; it cannot lie elsewhere too.
   Result<NamedLink*> use(const Element& part, VertexIndex from, VertexIndex to) {
     const auto id = file_.needed(part, "id");
     if (!id) return tl::unexpected(id.error());
-    const auto found = links_.find(*id);
-    if (found == links_.end()) return file_.fail(part, "no link is named \"", *id, "\"");
-    NamedLink& link = found->second;
+    NamedLink* const found = find_link(*id);
+    if (!found) return file_.fail(part, "no link is named \"", *id, "\"");
+    NamedLink& link = *found;
     const std::pair ends(from, to), back(to, from);
-    if (link.ends && *link.ends != ends && *link.ends != back) {
+    if (link.ends && *link.ends != ends && *link.ends != back && !link.fatpipe) {
       const auto name = [&](VertexIndex v) { return draft_.vertices[v.value].name; };
       return unsupported(
           part,
@@ -225,10 +245,9 @@ class Importer {
     const VertexIndex to = *end(e, e.Attribute("gw_dst") ? "gw_dst" : "dst");
     for (const Element* part = e.FirstChildElement("link_ctn"); part;
          part = part->NextSiblingElement("link_ctn")) {
-      const auto found = links_.find(XmlFile::text(*part, "id"));
-      if (found == links_.end())
-        return file_.fail(*part, "no link is named \"", XmlFile::text(*part, "id"), "\"");
-      const auto& ends = found->second.ends;
+      NamedLink* const found = find_link(XmlFile::text(*part, "id"));
+      if (!found) return file_.fail(*part, "no link is named \"", XmlFile::text(*part, "id"), "\"");
+      const auto& ends = found->ends;
       if (ends && ends->first == at)
         at = ends->second;
       else if (ends && ends->second == at)
@@ -251,15 +270,13 @@ class Importer {
   Result<void> host_link(const Element& e, const std::string& zone_id) {
     const auto host = end(e, "id");
     if (!host) return tl::unexpected(host.error());
-    const auto router = draft_.find(zone_id + "_router");
+    const auto router = centre_.contains(zone_id) ? draft_.find(centre_[zone_id]) : std::nullopt;
     if (!router) return file_.fail(e, "stands outside a zone with routing Cluster");
     for (const char* way : {"up", "down"}) {
-      const auto found = links_.find(XmlFile::text(e, way));
-      if (found == links_.end())
-        return file_.fail(e, way, "=\"", XmlFile::text(e, way), "\" is no link");
+      NamedLink* const found = find_link(XmlFile::text(e, way));
+      if (!found) return file_.fail(e, way, "=\"", XmlFile::text(e, way), "\" is no link");
       const bool up = way[0] == 'u';
-      draft_.link(up ? *host : *router, up ? *router : *host, found->second.rate,
-                  found->second.latency);
+      draft_.link(up ? *host : *router, up ? *router : *host, found->rate, found->latency);
     }
     return {};
   }
@@ -269,7 +286,7 @@ class Importer {
     if (!radical) return tl::unexpected(radical.error());
     const auto link = read_link(e, "bw", "lat");
     if (!link) return tl::unexpected(link.error());
-    note_sharing(e, XmlFile::text(e, "sharing_policy", "SPLITDUPLEX"));
+    note_sharing(XmlFile::text(e, "sharing_policy", "SPLITDUPLEX"));
     if (e.Attribute("bb_bw")) {
       draft_.note(file_.place(e) + ": backbone ignored: the switch in its place is non-blocking");
     }
@@ -399,6 +416,7 @@ class Importer {
   const XmlFile& file_;
   GraphDraft draft_;
   std::map<std::string, NamedLink> links_;
+  std::map<std::string, std::string> centre_;  // of a zone with routing Cluster
   std::vector<const Element*> long_routes_;
   std::uint32_t num_hosts_ = 0;
 };

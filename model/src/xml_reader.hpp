@@ -24,6 +24,10 @@ class XmlFile {
                           std::max(1, file.document_->ErrorLineNum()), ": ",
                           tinyxml2::XMLDocument::ErrorIDToName(file.document_->ErrorID()));
     }
+    if (!file.document_->RootElement()) {  // tinyxml2 accepts a lone declaration
+      return engram::fail(ErrorCode::invalid_argument, path, ":1: no element, <", root,
+                          "> is expected");
+    }
     if (file.root().Name() != root) {
       return engram::fail(ErrorCode::invalid_argument, path, ":", file.root().GetLineNum(), ": <",
                           file.root().Name(), "> where <", root, "> is expected");
