@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engram/model/floors.hpp"
 #include "engram/model/profile_file.hpp"
@@ -59,6 +60,49 @@ TEST(PublishedFigures, FloorsAgreeWithTheRowsThatStateThem) {
     ++checked;
   }
   EXPECT_EQ(checked, 2);
+}
+
+/// The sums that profile.hpp states for one unloaded write, in us; nothing for other quantities.
+std::optional<double> single_write(const PublishedFigure& f, const Profile& p) {
+  const Nanos links = 2 * p.network.cable_latency + p.network.hop_latency;
+  const Nanos fence = f.experiment.word("fence", "own_gpu") == "system" ? p.scope.system : Nanos{0};
+  const Nanos issue = p.issue.first + p.issue.build + p.issue.doorbell + fence;
+  const Nanos seen = p.nic.request_latency + links + p.nic.response_latency;
+  const Nanos completion = seen + links + p.nic.completion_latency;
+  if (f.quantity == "issue") return microseconds(issue);
+  if (f.quantity == "put + completion") return microseconds(issue + completion);
+  if (f.quantity == "doorbell to completion") return microseconds(completion);
+  if (f.quantity == "round trip") return microseconds(2 * (issue + seen + p.nic.write_latency));
+  return std::nullopt;
+}
+
+TEST(PublishedFigures, SumsOfTheProfilesAgreeWithSingleOperations) {
+  const auto figures = load_published(default_published_file());
+  ASSERT_TRUE(figures);
+  int held_out = 0;
+  for (const auto& f : *figures) {
+    if (f.experiment.name != "single_write" || f.profile == "gin-plugin") continue;
+    const auto model = single_write(f, *load_profile(f.profile, default_profile_dirs()));
+    ASSERT_TRUE(model) << f.id;
+    EXPECT_EQ(agrees({f, model, ""}), true) << f.id << ": " << *model << ", published " << f.low;
+    held_out += f.use == FigureUse::held_out;
+  }
+  EXPECT_EQ(held_out, 5);
+}
+
+TEST(PublishedFigures, OneFormulaAgreesWithCopiesOfAllSizes) {
+  const auto figures = load_published(default_published_file());
+  ASSERT_TRUE(figures);
+  const Profile p = *load_profile("h200-nvlink-pair", default_profile_dirs());
+  const double rate =
+      p.nvlink.raw.value * p.nvlink.copy_payload / (p.nvlink.copy_payload + p.nvlink.copy_header);
+  for (const auto& f : *figures) {
+    if (f.experiment.name != "copy") continue;
+    const auto bytes = static_cast<double>(f.experiment.number("bytes", 0));
+    const double seconds = bytes / rate + 1e-9 * static_cast<double>(p.nvlink.copy_launch.count());
+    EXPECT_EQ(agrees({f, bytes / seconds / 1e9, ""}), true)
+        << f.id << ": " << bytes / seconds / 1e9;
+  }
 }
 
 TEST(PublishedFigures, AnErrorIsTheDistanceFromThePublishedRange) {
