@@ -40,6 +40,9 @@ TEST(Profiles, EveryBundledOneLoadsAndEveryNumberHasASource) {
     EXPECT_FALSE(profile.source.empty()) << name;
     for (const auto& entry : profile_entries(profile)) {
       EXPECT_FALSE(entry.source.empty()) << name << " " << entry.key;
+      const bool rate = entry.value.ends_with("/s");
+      EXPECT_FALSE(rate && entry.value.starts_with("0 "))
+          << name << " " << entry.key << " divides by 0";
     }
   }
 }
