@@ -15,11 +15,16 @@ std::uint64_t thread_of(Track track) {
 
 std::string default_name(Track track) {
   switch (track.kind) {
-    case TrackKind::stage: return track.index == 0 ? "stages" : fmt::format("stages {}", track.index);
-    case TrackKind::sm: return fmt::format("SM {}", track.index);
-    case TrackKind::qp: return fmt::format("QP {}", track.index);
-    case TrackKind::nic: return fmt::format("NIC {}", track.index);
-    case TrackKind::link: return fmt::format("link {}", track.index);
+    case TrackKind::stage:
+      return track.index == 0 ? "stages" : fmt::format("stages {}", track.index);
+    case TrackKind::sm:
+      return fmt::format("SM {}", track.index);
+    case TrackKind::qp:
+      return fmt::format("QP {}", track.index);
+    case TrackKind::nic:
+      return fmt::format("NIC {}", track.index);
+    case TrackKind::link:
+      return fmt::format("link {}", track.index);
   }
   return "?";
 }

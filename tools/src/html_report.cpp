@@ -13,7 +13,7 @@
 namespace engram::tools {
 namespace {
 
-constexpr double kWidth = 1000;         // of every picture, in SVG units
+constexpr double kWidth = 1000;  // of every picture, in SVG units
 constexpr std::size_t kRanksShown = 32;
 constexpr std::size_t kLinksShown = 16;
 
@@ -23,24 +23,30 @@ std::string tile(std::string_view value, std::string_view label, std::string_vie
 }
 
 void add_head(HtmlPage& page, const RunResult& r) {
-  page.raw(fmt::format("<h1>{} on {} ranks</h1>\n<p class=\"sub\">{} backend, profile {}, fidelity "
-                       "{}, seed {}, engram {}</p>\n",
-                       escape_html(r.operation), r.ranks, escape_html(r.backend),
-                       escape_html(r.profile), escape_html(r.fidelity), r.seed,
-                       escape_html(r.version)));
+  page.raw(
+      fmt::format("<h1>{} on {} ranks</h1>\n<p class=\"sub\">{} backend, profile {}, fidelity "
+                  "{}, seed {}, engram {}</p>\n",
+                  escape_html(r.operation), r.ranks, escape_html(r.backend), escape_html(r.profile),
+                  escape_html(r.fidelity), r.seed, escape_html(r.version)));
   const bool right = r.verified.value_or(false) && r.failure.empty();
-  const std::string verdict = right ? "right" : !r.failure.empty() ? "failed"
-                              : r.verified ? "wrong bytes" : "not checked";
+  const std::string verdict = right                ? "right"
+                              : !r.failure.empty() ? "failed"
+                              : r.verified         ? "wrong bytes"
+                                                   : "not checked";
   page.raw("<div class=\"tiles\">\n");
   page.raw(tile(show(r.time.median),
                 fmt::format("median; {} to {}", show(r.time.min), show(r.time.max))));
-  page.raw(tile(r.bound, "bounds the time"));
+  std::string bound = r.bound;
+  std::replace(bound.begin(), bound.end(), '_', ' ');
+  page.raw(tile(bound, "bounds the time"));
   page.raw(tile(fmt::format("{:.1f} M/s", r.message_rate.value / 1e6), "rows, each rank"));
   page.raw(tile(fmt::format("{:.1f} GB/s", r.logical_rate.value / 1e9),
                 fmt::format("of rows; {:.1f} on the wire", r.wire_rate.value / 1e9)));
   page.raw(tile(grouped(r.requests), fmt::format("requests, {} doorbells", grouped(r.doorbells))));
-  page.raw(tile(verdict, "every byte compared", right ? "good" : r.verified || !r.failure.empty()
-                                                                     ? "bad" : ""));
+  page.raw(tile(verdict, "every byte compared",
+                right                              ? "good"
+                : r.verified || !r.failure.empty() ? "bad"
+                                                   : ""));
   page.raw("</div>\n");
   if (!r.failure.empty()) page.list("warnings", {r.failure});
 }
@@ -52,7 +58,8 @@ void time_axis(Svg& svg, double left, double right, double height, Nanos end) {
   for (int i = 0; i * step <= total * 1.0001; ++i) {
     const double x = left + (right - left) * (i * step / total);
     svg.line(x, 0, x, height, "grid");
-    svg.text(x, height + 16, fmt::format("{:g}{}", i * step, i == 0 ? " us" : ""), "middle", "soft");
+    svg.text(x, height + 16, fmt::format("{:g}{}", i * step, i == 0 ? " us" : ""), "middle",
+             "soft");
   }
 }
 
@@ -148,7 +155,8 @@ void add_floors(HtmlPage& page, const RunResult& r) {
   std::vector<Bar> list;
   double full = double(r.time.median.count());
   for (const auto& [name, time] : r.floors) {
-    list.push_back({name, show(time), name == r.bound ? "#efb118" : "#97bbf5", double(time.count())});
+    list.push_back(
+        {name, show(time), name == r.bound ? "#efb118" : "#97bbf5", double(time.count())});
     full = std::max(full, double(time.count()));
   }
   list.push_back({"this run", show(r.time.median), "#3ca951", double(r.time.median.count())});
@@ -213,8 +221,8 @@ void add_network(HtmlPage& page, const RunResult& r) {
                     colour, link.busy});
   }
   page.raw("<section>");
-  page.heading("Busiest links", fmt::format("{} of {}; share of the run's time", busiest.size(),
-                                            r.links.size()));
+  page.heading("Busiest links",
+               fmt::format("{} of {}; share of the run's time", busiest.size(), r.links.size()));
   page.raw(bars(list, 1.15, 230));
   page.raw("</section>\n");
 }

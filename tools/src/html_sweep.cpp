@@ -134,18 +134,19 @@ void add_table(HtmlPage& page, const Scenario& scenario, const std::vector<Sweep
   for (const auto& axis : scenario.sweep) {
     page.raw(fmt::format("<th>{}</th>", escape_html(axis.key)));
   }
-  page.raw("<th class=\"n\">median us</th><th class=\"n\">floor us</th><th class=\"n\">M rows/s</th>"
-           "<th>&nbsp;bound</th><th>status</th></tr>\n");
+  page.raw(
+      "<th class=\"n\">median us</th><th class=\"n\">floor us</th><th class=\"n\">M rows/s</th>"
+      "<th>&nbsp;bound</th><th>status</th></tr>\n");
   for (const auto& point : points) {
     page.raw("<tr>");
     for (const auto& value : point.values) {
       page.raw(fmt::format("<td>{}</td>", escape_html(value)));
     }
-    page.raw(fmt::format("<td class=\"n\">{:.3f}</td><td class=\"n\">{:.3f}</td><td class=\"n\">"
-                         "{:.3f}</td><td>&nbsp;{}</td><td class=\"{}\">{}</td></tr>\n",
-                         point.median_us, point.bound_floor_us, point.mpps,
-                         escape_html(point.bound), point.status == "ok" ? "good" : "bad",
-                         escape_html(point.status)));
+    page.raw(
+        fmt::format("<td class=\"n\">{:.3f}</td><td class=\"n\">{:.3f}</td><td class=\"n\">"
+                    "{:.3f}</td><td>&nbsp;{}</td><td class=\"{}\">{}</td></tr>\n",
+                    point.median_us, point.bound_floor_us, point.mpps, escape_html(point.bound),
+                    point.status == "ok" ? "good" : "bad", escape_html(point.status)));
   }
   page.raw("</table></div></section>\n");
 }
@@ -155,10 +156,11 @@ void add_table(HtmlPage& page, const Scenario& scenario, const std::vector<Sweep
 std::string html_sweep_report(const Scenario& scenario, const std::vector<SweepPoint>& points,
                               const std::vector<std::string>& warnings) {
   HtmlPage page(fmt::format("engram sweep: {}", scenario.path));
-  page.raw(fmt::format("<h1>Sweep of {}</h1>\n<p class=\"sub\">{} points, {} backend, profile {}"
-                       "</p>\n",
-                       name_of(scenario.run.operation), points.size(),
-                       escape_html(scenario.run.backend), escape_html(scenario.cluster.profile)));
+  page.raw(
+      fmt::format("<h1>Sweep of {}</h1>\n<p class=\"sub\">{} points, {} backend, profile {}"
+                  "</p>\n",
+                  name_of(scenario.run.operation), points.size(), escape_html(scenario.run.backend),
+                  escape_html(scenario.cluster.profile)));
   if (!warnings.empty()) page.list("warnings", warnings);
   if (!scenario.sweep.empty()) {
     const auto axis = horizontal_axis(scenario);

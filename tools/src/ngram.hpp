@@ -32,8 +32,8 @@ class NgramHash {
   };
   std::vector<std::uint32_t> orders_;
   std::uint32_t heads_;
-  std::vector<Region> regions_;              // [orders, heads]
-  std::vector<std::uint64_t> multipliers_;   // [orders, heads, most words], odd
+  std::vector<Region> regions_;             // [orders, heads]
+  std::vector<std::uint64_t> multipliers_;  // [orders, heads, most words], odd
   std::uint32_t most_words_;
 };
 

@@ -21,7 +21,9 @@ class Stream {
   explicit constexpr Stream(std::uint64_t seed, Keys... keys) : key_(mix64(seed)) {
     ((key_ = mix64(key_ ^ mix64(static_cast<std::uint64_t>(keys)))), ...);
   }
-  [[nodiscard]] constexpr std::uint64_t next() { return mix64(key_ + 0x9e3779b97f4a7c15ull * i_++); }
+  [[nodiscard]] constexpr std::uint64_t next() {
+    return mix64(key_ + 0x9e3779b97f4a7c15ull * i_++);
+  }
   /// 0 <= result < bound; bias below bound / 2^64.
   [[nodiscard]] constexpr std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;

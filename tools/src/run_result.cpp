@@ -17,9 +17,7 @@ Json times(const std::vector<NamedTime>& named) {
   return json;
 }
 
-Json path(const PathUse& use) {
-  return {{"requests", use.requests}, {"bytes", use.payload.count}};
-}
+Json path(const PathUse& use) { return {{"requests", use.requests}, {"bytes", use.payload.count}}; }
 
 }  // namespace
 

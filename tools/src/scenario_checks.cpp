@@ -37,8 +37,8 @@ class Checker {
                c.nodes, c.memory_nodes, c.gpus_per_node, ranks, kMostRanks);
       return;
     }
-    const bool nests = domain <= c.gpus_per_node ? c.gpus_per_node % domain == 0
-                                                 : domain % c.gpus_per_node == 0;
+    const bool nests =
+        domain <= c.gpus_per_node ? c.gpus_per_node % domain == 0 : domain % c.gpus_per_node == 0;
     if (gpus % domain != 0 || !nests) {
       complain("cluster.gpus_per_domain",
                "{} GPUs ({} nodes x {}) do not divide into NVLink domains of {}; accepted: a "
@@ -46,8 +46,10 @@ class Checker {
                gpus, c.nodes, c.gpus_per_node, domain, c.gpus_per_node, c.nodes);
     }
     if (c.memory_nodes > 0 && s_.table.placement != Placement::host) {
-      complain("table.placement", "\"{}\" needs a GPU, but cluster.memory_nodes = {} have none; "
-               "accepted: \"host\"", name_of(s_.table.placement), c.memory_nodes);
+      complain("table.placement",
+               "\"{}\" needs a GPU, but cluster.memory_nodes = {} have none; "
+               "accepted: \"host\"",
+               name_of(s_.table.placement), c.memory_nodes);
     }
   }
 
@@ -86,8 +88,10 @@ class Checker {
       complain(row_key, "a row of {} B is not a multiple of 4; accepted: {} or {} B", row.count,
                row.count / 4 * 4, row.count / 4 * 4 + 4);
     } else if (t.scales == ScaleStore::in_row && row.count <= 4ull * t.packs()) {
-      complain(row_key, "a row of {} B has no room beside {} scale packs of 4 B; accepted: more "
-               "than {} B", row.count, t.packs(), 4ull * t.packs());
+      complain(row_key,
+               "a row of {} B has no room beside {} scale packs of 4 B; accepted: more "
+               "than {} B",
+               row.count, t.packs(), 4ull * t.packs());
     }
     if (listed == 0 || row.count == 0) return;
     const auto rows = t.rows_of_layers(s_.num_ranks());
@@ -111,8 +115,10 @@ class Checker {
     check_rank("fetch.hot_owner", f.hot_owner);
     for (const auto rank : f.empty_ranks) check_rank("fetch.empty_ranks", rank);
     if (f.hot_fraction + f.fraction_empty > 1) {
-      complain("fetch.hot_fraction", "{} and fetch.fraction_empty = {} are more than all; "
-               "accepted: together at most 1", f.hot_fraction, f.fraction_empty);
+      complain("fetch.hot_fraction",
+               "{} and fetch.fraction_empty = {} are more than all; "
+               "accepted: together at most 1",
+               f.hot_fraction, f.fraction_empty);
     }
     if (f.workload == WorkloadKind::ngram) {
       find_file("fetch.text", f.text, "text");
@@ -131,8 +137,10 @@ class Checker {
     auto& e = s_.expert_parallel;
     const auto gpus = s_.num_gpus();
     if (e.experts % gpus != 0) {
-      complain("expert_parallel.experts", "{} experts do not divide over {} ranks; accepted: a "
-               "multiple of {}", e.experts, gpus, gpus);
+      complain("expert_parallel.experts",
+               "{} experts do not divide over {} ranks; accepted: a "
+               "multiple of {}",
+               e.experts, gpus, gpus);
     }
     if (e.topk > e.experts) {
       complain("expert_parallel.topk", "{} of {} experts; accepted: at most {}", e.topk, e.experts,

@@ -5,9 +5,10 @@
 namespace engram::tools {
 namespace {
 
-constexpr double kInt32 = 2147483647;   // token and entry counts index with 32 bits on the GPU
+constexpr double kInt32 = 2147483647;     // token and entry counts index with 32 bits on the GPU
 constexpr double kMostRows = 1ull << 48;  // far beyond any memory; keeps products in 64 bits
 constexpr double kMostRanks = 65536;
+constexpr double kExactInJson = 9007199254740991;  // 2^53 - 1: other readers keep doubles
 
 /// "an integer from 1 to 64" for limits that are integers.
 std::string whole(double least, double most) {
@@ -16,8 +17,8 @@ std::string whole(double least, double most) {
 }
 
 template <class Target, class Member>
-Key<Target> count(std::string path, Member member, double least, double most,
-                  std::string meaning, std::string when_unset = "") {
+Key<Target> count(std::string path, Member member, double least, double most, std::string meaning,
+                  std::string when_unset = "") {
   return key<Target>(std::move(path), member, {least, most},
                      {whole(least, most), std::move(when_unset), std::move(meaning)});
 }
@@ -37,8 +38,8 @@ template <class Target, class Member>
 Key<Target> choice(std::string path, Member member, std::string meaning,
                    std::string when_unset = "") {
   using E = std::remove_reference_t<decltype(member(std::declval<Target&>()))>;
-  auto made = key<Target>(std::move(path), member, {},
-                          {list_names<E>(), when_unset, std::move(meaning)});
+  auto made =
+      key<Target>(std::move(path), member, {}, {list_names<E>(), when_unset, std::move(meaning)});
   if (!when_unset.empty()) made.fallback = when_unset;
   return made;
 }
@@ -88,7 +89,7 @@ void add_run(std::vector<Key<S>>& keys) {
   keys.push_back(choice<S>("run.operation", run(&RunSection::operation), "what is run"));
   keys.push_back(text<S>("run.backend", run(&RunSection::backend), "sim | loopback | nccl", "",
                          "which transport carries it; --backend replaces it"));
-  keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, 9223372036854774784.0,
+  keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, kExactInJson,
                           "of every random choice; same seed, same bytes and same trace"));
   keys.push_back(
       count<S>("run.repeat", run(&RunSection::repeat), 1, 1e6, "how often; times are a spread"));
@@ -104,24 +105,24 @@ void add_run(std::vector<Key<S>>& keys) {
 
 void add_cluster(std::vector<Key<S>>& keys) {
   const auto cluster = [](auto member) { return at(&S::cluster, member); };
-  keys.push_back(count<S>("cluster.nodes", cluster(&ClusterSection::nodes), 1, kMostRanks,
-                          "nodes with GPUs"));
+  keys.push_back(
+      count<S>("cluster.nodes", cluster(&ClusterSection::nodes), 1, kMostRanks, "nodes with GPUs"));
   keys.push_back(count<S>("cluster.gpus_per_node", cluster(&ClusterSection::gpus_per_node), 1, 1024,
                           "GPUs of a node, each with a NIC and a rank"));
-  keys.push_back(count<S>("cluster.gpus_per_domain", cluster(&ClusterSection::gpus_per_domain), 1,
-                          kMostRanks,
-                          "GPUs of an NVLink domain; divides a node or is made of whole nodes",
-                          "gpus_per_node"));
+  keys.push_back(count<S>(
+      "cluster.gpus_per_domain", cluster(&ClusterSection::gpus_per_domain), 1, kMostRanks,
+      "GPUs of an NVLink domain; divides a node or is made of whole nodes", "gpus_per_node"));
   keys.push_back(count<S>("cluster.memory_nodes", cluster(&ClusterSection::memory_nodes), 0,
-                          kMostRanks,
-                          "nodes without GPUs that serve gpus_per_node segments each"));
+                          kMostRanks, "nodes without GPUs that serve gpus_per_node segments each"));
   keys.push_back(choice<S>("cluster.mode", cluster(&ClusterSection::mode),
                            "hybrid: NVLink domains joined by rails; direct: one flat team"));
   keys.push_back(text<S>("cluster.profile", cluster(&ClusterSection::profile),
                          "the name of a profile, or a path to one", "",
                          "sourced numbers of the platform; [cluster.override] changes any"));
 
-  const auto network = [](auto member) { return at(&S::cluster, &ClusterSection::network, member); };
+  const auto network = [](auto member) {
+    return at(&S::cluster, &ClusterSection::network, member);
+  };
   keys.push_back(choice<S>("cluster.network.topology", network(&NetworkSection::topology),
                            "how NICs are joined"));
   keys.push_back(count<S>("cluster.network.leaves", network(&NetworkSection::leaves), 1, kMostRanks,
@@ -134,9 +135,8 @@ void add_cluster(std::vector<Key<S>>& keys) {
       count<S>("cluster.network.mtu", network(&NetworkSection::mtu), 256, 16384, "packet payload"));
   keys.push_back(choice<S>("cluster.network.routing", network(&NetworkSection::routing),
                            "adaptive: the least queued way; ecmp: by a hash of the flow"));
-  keys.push_back(count<S>("cluster.network.service_level",
-                          network(&NetworkSection::service_level), 0, 15,
-                          "of the operation's own traffic"));
+  keys.push_back(count<S>("cluster.network.service_level", network(&NetworkSection::service_level),
+                          0, 15, "of the operation's own traffic"));
   keys.push_back(text<S>("cluster.network.file", network(&NetworkSection::file), "a path", "none",
                          "the graph; topology = \"file\" only"));
 
@@ -159,15 +159,14 @@ void add_table(std::vector<Key<S>>& keys) {
                         "rows over all ranks, a number a layer; the last rank may hold fewer"));
   keys.push_back(count<S>("table.num_layers", table(&TableSection::num_layers), 1, 1024,
                           "tables fetched by one call", "as many as row counts"));
-  keys.push_back(count<S>("table.hidden", table(&TableSection::hidden), 1, 1 << 30,
-                          "elements of a row"));
+  keys.push_back(
+      count<S>("table.hidden", table(&TableSection::hidden), 1, 1 << 30, "elements of a row"));
   keys.push_back(choice<S>("table.dtype", table(&TableSection::dtype), "of the elements"));
   keys.push_back(size<S>("table.row_bytes", table(&TableSection::row_size), 2 * kGiB,
                          "any row size, a multiple of 4, scales in the row included",
                          "hidden x element size"));
   keys.push_back(count<S>("table.scale_packs", table(&TableSection::scale_packs), 0, 65536,
-                          "4-byte scale packs of a row",
-                          "fp8: one for 128 elements; bf16: none"));
+                          "4-byte scale packs of a row", "fp8: one for 128 elements; bf16: none"));
   keys.push_back(choice<S>("table.scales", table(&TableSection::scales),
                            "where scales are kept: on every rank, over the domain, in the row"));
   keys.push_back(choice<S>("table.scale_layout", table(&TableSection::scale_layout),
@@ -234,8 +233,8 @@ void add_expert_parallel(std::vector<Key<S>>& keys) {
                           "experts that a token chooses"));
   keys.push_back(choice<S>("expert_parallel.dispatch_dtype", ep(&ExpertSection::dispatch_dtype),
                            "of dispatched tokens; combine is bf16"));
-  keys.push_back(choice<S>("expert_parallel.gate", ep(&ExpertSection::gate),
-                           "how tokens choose experts"));
+  keys.push_back(
+      choice<S>("expert_parallel.gate", ep(&ExpertSection::gate), "how tokens choose experts"));
   keys.push_back(key<S>("expert_parallel.exponent", ep(&ExpertSection::exponent), {0, 10},
                         {"a number from 0 to 10", "", "gate = \"zipf\": skew of the experts"}));
   keys.push_back(count<S>("expert_parallel.groups", ep(&ExpertSection::groups), 1, kMostRanks,

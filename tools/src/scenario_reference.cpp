@@ -38,15 +38,18 @@ std::string scenario_reference() {
     text += fmt::format("\n## [{}]\n{}\n\n", section.name, section.meaning);
     add_rows(text, scenario_keys(), section.name);
   }
-  text += "\n## [cluster.override]\nAny key of a profile file, with its unit; replaces the "
-          "profile's number.\n";
+  text +=
+      "\n## [cluster.override]\nAny key of a profile file, with its unit; replaces the "
+      "profile's number.\n";
   text += "\n## [[background]]\nOther traffic, an entry each.\n\n";
   add_rows(text, background_keys(), "");
-  text += "\n## [[fault]]\nWhat goes wrong, an entry each. The run ends with a named error, or "
-          "survives.\n\n";
+  text +=
+      "\n## [[fault]]\nWhat goes wrong, an entry each. The run ends with a named error, or "
+      "survives.\n\n";
   add_rows(text, fault_keys(), "");
-  text += "\n## [sweep]\nFor `engram sweep`: a key in quotes and its values. Several keys make "
-          "every combination.\n\n```toml\n[sweep]\n\"cluster.nodes\" = [2, 4, 8]\n```\n";
+  text +=
+      "\n## [sweep]\nFor `engram sweep`: a key in quotes and its values. Several keys make "
+      "every combination.\n\n```toml\n[sweep]\n\"cluster.nodes\" = [2, 4, 8]\n```\n";
   return text;
 }
 

@@ -10,11 +10,20 @@ std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -43,9 +52,12 @@ Svg::Svg(double width, double height)
 
 void Svg::rect(double x, double y, double width, double height, std::string_view fill,
                std::string_view tooltip) {
-  text_ += fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
-                       "fill=\"{}\"", x, y, width, height, fill);
-  text_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escape_html(tooltip));
+  text_ += fmt::format(
+      "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+      "fill=\"{}\"",
+      x, y, width, height, fill);
+  text_ +=
+      tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escape_html(tooltip));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view css_class,
@@ -64,14 +76,16 @@ void Svg::text(double x, double y, std::string_view text, std::string_view ancho
 
 void Svg::circle(double x, double y, double radius, std::string_view fill,
                  std::string_view tooltip) {
-  text_ += fmt::format("<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"{:.2f}\" fill=\"{}\"><title>{}"
-                       "</title></circle>\n", x, y, radius, fill, escape_html(tooltip));
+  text_ += fmt::format(
+      "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"{:.2f}\" fill=\"{}\"><title>{}"
+      "</title></circle>\n",
+      x, y, radius, fill, escape_html(tooltip));
 }
 
 void Svg::polyline(std::string_view points, std::string_view stroke, bool dashed) {
-  text_ += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{}/>\n",
-                       points, stroke, dashed ? 1.5 : 2.5,
-                       dashed ? " stroke-dasharray=\"5 4\"" : "");
+  text_ +=
+      fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{}/>\n",
+                  points, stroke, dashed ? 1.5 : 2.5, dashed ? " stroke-dasharray=\"5 4\"" : "");
 }
 
 std::string Svg::take() { return std::move(text_) + "</svg>\n"; }

@@ -22,17 +22,28 @@ struct Column {
   const char *name, *pointer;
 };
 constexpr Column kColumns[] = {
-    {"operation", "/operation"},         {"backend", "/backend"},
-    {"profile", "/profile"},             {"fidelity", "/fidelity"},
-    {"ranks", "/ranks"},                 {"seed", "/seed"},
-    {"verified", "/verified"},           {"time_us_median", "/time_us/median"},
-    {"time_us_min", "/time_us/min"},     {"time_us_max", "/time_us/max"},
-    {"issue_us", "/issue_us"},           {"wait_us", "/wait_us"},
-    {"requests", "/requests"},           {"doorbells", "/doorbells"},
-    {"payload_bytes", "/payload_bytes"}, {"wire_bytes", "/wire_bytes"},
-    {"logical_gbps", "/logical_gbps"},   {"wire_gbps", "/wire_gbps"},
-    {"mpps", "/mpps"},                   {"sms", "/sms"},
-    {"qps", "/qps"},                     {"bound", "/bound"},
+    {"operation", "/operation"},
+    {"backend", "/backend"},
+    {"profile", "/profile"},
+    {"fidelity", "/fidelity"},
+    {"ranks", "/ranks"},
+    {"seed", "/seed"},
+    {"verified", "/verified"},
+    {"time_us_median", "/time_us/median"},
+    {"time_us_min", "/time_us/min"},
+    {"time_us_max", "/time_us/max"},
+    {"issue_us", "/issue_us"},
+    {"wait_us", "/wait_us"},
+    {"requests", "/requests"},
+    {"doorbells", "/doorbells"},
+    {"payload_bytes", "/payload_bytes"},
+    {"wire_bytes", "/wire_bytes"},
+    {"logical_gbps", "/logical_gbps"},
+    {"wire_gbps", "/wire_gbps"},
+    {"mpps", "/mpps"},
+    {"sms", "/sms"},
+    {"qps", "/qps"},
+    {"bound", "/bound"},
 };
 
 std::string text_of(const Json& value) {
@@ -120,9 +131,9 @@ Result<std::vector<CsvRow>> SweepTable::resume(const std::string& path,
   auto rows = parse_csv(text);
   if (rows.empty()) return rows;
   if (rows.front() != header_) {
-    return fail(ErrorCode::invalid_argument, path, ":1: the columns are of another sweep: ",
-                fmt::format("{}; accepted: {}", fmt::join(rows.front(), ","),
-                            fmt::join(header_, ",")));
+    return fail(
+        ErrorCode::invalid_argument, path, ":1: the columns are of another sweep: ",
+        fmt::format("{}; accepted: {}", fmt::join(rows.front(), ","), fmt::join(header_, ",")));
   }
   rows.erase(rows.begin());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -155,8 +166,8 @@ std::vector<std::string> SweepTable::idle_axes(const std::vector<CsvRow>& rows) 
     const bool changed = std::any_of(times.begin(), times.end(),
                                      [](const auto& entry) { return entry.second.size() > 1; });
     if (values.size() > 1 && !changed) {
-      idle.push_back(fmt::format("{} took {} values and changed no time", axes_[axis],
-                                 values.size()));
+      idle.push_back(
+          fmt::format("{} took {} values and changed no time", axes_[axis], values.size()));
     }
   }
   return idle;

@@ -15,7 +15,7 @@ constexpr std::size_t kLinksShown = 5;
 class Page {
  public:
   explicit Page(const TextStyle& style) : style_(style) {
-    style_.width = std::max(style_.width, 50u);
+    style_.width = std::max(style_.width, 60u);
   }
 
   void heading(std::string_view text) {
@@ -51,9 +51,9 @@ class Page {
     const std::size_t cells = style_.width - (2 + kLabel + 1 + kFigure + 2 + 1 + kNote);
     const auto before = static_cast<std::size_t>(std::clamp(offset, 0.0, 1.0) * double(cells));
     const double filled = std::clamp(length, 0.0, 1.0) * double(cells);
-    text_ += fmt::format("  {:<{}.{}} {:>{}}  {}{} {}", label, kLabel, kLabel, figure, kFigure,
-                         std::string(before, ' '), paint(colour, blocks(filled, cells - before)),
-                         note);
+    text_ +=
+        fmt::format("  {:<{}.{}} {:>{}}  {}{} {}", label, kLabel, kLabel, figure, kFigure,
+                    std::string(before, ' '), paint(colour, blocks(filled, cells - before)), note);
     while (text_.ends_with(' ')) text_.pop_back();
     text_ += '\n';
   }
@@ -90,21 +90,25 @@ class Page {
 std::string verdict(const RunResult& r, const Page& page) {
   if (!r.failure.empty()) return page.paint("31;1", "FAILED: " + r.failure);
   if (!r.verified) return "not checked";
-  return *r.verified ? page.paint("32;1", "every byte is right") : page.paint("31;1", "WRONG BYTES");
+  return *r.verified ? page.paint("32;1", "every byte is right")
+                     : page.paint("31;1", "WRONG BYTES");
 }
 
 void add_summary(Page& page, const RunResult& r) {
   page.line(fmt::format("{}: {} ranks, {}, profile {}, seed {}", r.operation, r.ranks, r.backend,
                         r.profile, r.seed));
   page.line(fmt::format("check: {}", verdict(r, page)));
-  page.line(fmt::format("time:  {} median ({} to {}); issue {}, wait {}", show(r.time.median),
-                        show(r.time.min), show(r.time.max), show(r.issue), show(r.wait)));
-  page.line(fmt::format("rate:  {:.1f} M rows/s a rank, {:.1f} GB/s of rows, {:.1f} GB/s on the wire",
-                        r.message_rate.value / 1e6, r.logical_rate.value / 1e9,
-                        r.wire_rate.value / 1e9));
-  page.line(fmt::format("work:  {} requests, {} doorbells, {} of rows, {} on the wire; {} SMs, {} QPs",
-                        grouped(r.requests), grouped(r.doorbells), show(r.payload), show(r.wire),
-                        r.sms, r.qps));
+  page.wrapped("time:  ",
+               fmt::format("{} median ({} to {}); issue {}, wait {}", show(r.time.median),
+                           show(r.time.min), show(r.time.max), show(r.issue), show(r.wait)));
+  page.wrapped(
+      "rate:  ",
+      fmt::format("{:.1f} M rows/s a rank, {:.1f} GB/s of rows, {:.1f} GB/s on the wire",
+                  r.message_rate.value / 1e6, r.logical_rate.value / 1e9, r.wire_rate.value / 1e9));
+  page.wrapped("work:  ",
+               fmt::format("{} requests, {} doorbells, {} of rows, {} on the wire; {} SMs, {} QPs",
+                           grouped(r.requests), grouped(r.doorbells), show(r.payload), show(r.wire),
+                           r.sms, r.qps));
 }
 
 void add_stages(Page& page, const RunResult& r) {
@@ -151,7 +155,8 @@ void add_links(Page& page, const RunResult& r) {
   if (busiest.empty()) return;
   page.heading(fmt::format("Busiest links ({} of {})", busiest.size(), r.links.size()));
   for (const auto& link : busiest) {
-    page.bar(link.name, show(link.carried), 0, link.busy, fmt::format("{:>5.1f} %", link.busy * 100));
+    page.bar(link.name, show(link.carried), 0, link.busy,
+             fmt::format("{:>5.1f} %", link.busy * 100));
   }
 }
 
@@ -178,9 +183,9 @@ std::string text_report(const PlanResult& plan, const TextStyle& style) {
   page.line(plan.title);
   std::size_t name_width = 0, value_width = 0;
   const auto value_of = [](const PlanLine& line) {
-    return line.unit == "B" ? grouped(static_cast<std::uint64_t>(line.value)) + " B"
-                            : fmt::format("{:.10g}{}{}", line.value, line.unit.empty() ? "" : " ",
-                                          line.unit);
+    return line.unit == "B"
+               ? grouped(static_cast<std::uint64_t>(line.value)) + " B"
+               : fmt::format("{:.10g}{}{}", line.value, line.unit.empty() ? "" : " ", line.unit);
   };
   for (const auto& line : plan.lines) {
     name_width = std::max(name_width, line.name.size());

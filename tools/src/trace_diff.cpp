@@ -49,10 +49,10 @@ class TraceReader {
     if (!event) return fmt::format("{}: no more events", path_);
     const auto& e = *event;
     const auto thread = names_.find({"thread_name", e["pid"], e["tid"]});
-    std::string text = fmt::format(
-        "{}:{}: rank {}, {}: '{}' at {:.3f} us", path_, line_, e["pid"].dump(),
-        thread == names_.end() ? "thread " + e["tid"].dump() : thread->second,
-        e["name"].get<std::string>(), e["ts"].get<double>());
+    std::string text =
+        fmt::format("{}:{}: rank {}, {}: '{}' at {:.3f} us", path_, line_, e["pid"].dump(),
+                    thread == names_.end() ? "thread " + e["tid"].dump() : thread->second,
+                    e["name"].get<std::string>(), e["ts"].get<double>());
     if (e.contains("dur")) text += fmt::format(" for {:.3f} us", e["dur"].get<double>());
     if (e.contains("id")) text += " id " + e["id"].dump();
     if (e.contains("args")) text += " " + e["args"].dump();
@@ -97,9 +97,9 @@ Result<std::optional<TraceDifference>> diff_traces(const std::string& left,
     auto second = b.next();
     if (!second) return tl::unexpected(second.error());
     if (*first != *second) {
-      return TraceDifference{event, fmt::format("event {} {}\n  {}\n  {}", event,
-                                                differing_fields(*first, *second),
-                                                a.describe(*first), b.describe(*second))};
+      return TraceDifference{
+          event, fmt::format("event {} {}\n  {}\n  {}", event, differing_fields(*first, *second),
+                             a.describe(*first), b.describe(*second))};
     }
     if (!*first) return std::nullopt;
   }

@@ -23,12 +23,12 @@ class TraceReader {
     if (auto parsed = parse(text, values); !parsed) return parsed;
     const std::size_t entries = shape_.entries;
     if (values.size() != entries && values.size() != entries * layers_) {
-      return layers_ == 1 ? fail(ErrorCode::invalid_argument, path_, ":", line_, ": ",
-                                 values.size(), " rows; accepted: ", entries)
-                          : fail(ErrorCode::invalid_argument, path_, ":", line_, ": ",
-                                 values.size(), " rows; accepted: ", entries,
-                                 " (every layer alike) or ", entries * layers_, " (", layers_,
-                                 " layers x ", entries, ")");
+      return layers_ == 1
+                 ? fail(ErrorCode::invalid_argument, path_, ":", line_, ": ", values.size(),
+                        " rows; accepted: ", entries)
+                 : fail(ErrorCode::invalid_argument, path_, ":", line_, ": ", values.size(),
+                        " rows; accepted: ", entries, " (every layer alike) or ", entries * layers_,
+                        " (", layers_, " layers x ", entries, ")");
     }
     const bool alike = values.size() == entries;
     for (std::size_t layer = 0; layer < layers_; ++layer) {

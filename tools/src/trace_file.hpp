@@ -10,9 +10,9 @@
 namespace engram::tools {
 
 struct TraceShape {
-  std::uint32_t entries = 0;          ///< rows of a token in a layer
-  std::vector<std::uint64_t> rows;    ///< [layers], of the tables
-  std::uint64_t tokens = 0;           ///< lines needed
+  std::uint32_t entries = 0;        ///< rows of a token in a layer
+  std::vector<std::uint64_t> rows;  ///< [layers], of the tables
+  std::uint64_t tokens = 0;         ///< lines needed
 };
 
 /// [lines, layers, entries]. A line holds `entries` rows, for every layer alike, or layers x

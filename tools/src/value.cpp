@@ -114,7 +114,8 @@ Complaint read_value(const toml::node& node, const Limits& limits,
       return fmt::format("\"{}\" is no number from 0 to 15", text);
     }
     std::uint64_t number = 0;
-    if (auto wrong = read_integer(value, limits, number)) return fmt::format("{}: {}", text, *wrong);
+    if (auto wrong = read_integer(value, limits, number))
+      return fmt::format("{}: {}", text, *wrong);
     values[index] = static_cast<std::uint32_t>(number);
   }
   out = std::move(values);
@@ -123,11 +124,11 @@ Complaint read_value(const toml::node& node, const Limits& limits,
 
 std::string write_value(double value) { return fmt::format("{:.15g}", value); }
 std::string write_value(bool value) { return value ? "true" : "false"; }
-std::string write_value(const std::string& value) { return "\"" + value + "\""; }
-std::string write_value(Bytes value) { return "\"" + model::to_text(value) + "\""; }
-std::string write_value(Nanos value) { return "\"" + model::to_text(value) + "\""; }
+std::string write_value(const std::string& value) { return fmt::format("\"{}\"", value); }
+std::string write_value(Bytes value) { return write_value(model::to_text(value)); }
+std::string write_value(Nanos value) { return write_value(model::to_text(value)); }
 std::string write_value(BytesPerSecond value) {
-  return value.value == 0 ? "" : "\"" + model::to_text(value) + "\"";
+  return value.value == 0 ? "" : write_value(model::to_text(value));
 }
 std::string write_value(const std::map<std::uint32_t, std::uint32_t>& value) {
   std::string text = "{";

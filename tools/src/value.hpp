@@ -16,8 +16,8 @@
 
 #include "engram/core/index.hpp"
 #include "engram/core/units.hpp"
-#include "names.hpp"
 #include "engram/model/nearest.hpp"
+#include "names.hpp"
 
 namespace engram::tools {
 
@@ -45,7 +45,7 @@ struct Limits {
                                    std::map<std::uint32_t, std::uint32_t>& out);
 
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 [[nodiscard]] Complaint read_value(const toml::node& node, const Limits&, E& out) {
   const auto* text = node.as_string();
   if (!text) return describe(node) + " is not a string";
@@ -63,8 +63,8 @@ template <class E>
 }
 
 template <class I>
-  requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-[[nodiscard]] Complaint read_value(const toml::node& node, const Limits& limits, I& out) {
+requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) [[nodiscard]] Complaint
+    read_value(const toml::node& node, const Limits& limits, I& out) {
   std::uint64_t wide = 0;
   if (auto wrong = read_integer(node, limits, wide)) return wrong;
   out = static_cast<I>(wide);
@@ -122,13 +122,11 @@ template <class T>
 [[nodiscard]] std::string write_value(const std::map<std::uint32_t, std::uint32_t>& value);
 
 template <class E>
-  requires std::is_enum_v<E>
-[[nodiscard]] std::string write_value(E value) {
-  return fmt::format("\"{}\"", lookup_name(value));
-}
+requires std::is_enum_v<E>
+[[nodiscard]] std::string write_value(E value) { return fmt::format("\"{}\"", lookup_name(value)); }
 template <class I>
-  requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-[[nodiscard]] std::string write_value(I value) {
+requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) [[nodiscard]] std::string
+    write_value(I value) {
   return std::to_string(value);
 }
 template <class Tag>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <utility>
 
 #include "ngram.hpp"
@@ -19,12 +19,12 @@ enum class Purpose : std::uint64_t { rows, changes, popularity, start };
 Result<std::vector<std::uint32_t>> read_words(const Scenario& scenario) {
   const auto& path = scenario.fetch.text;
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad() || !in.is_open()) {
     return fail(ErrorCode::not_found, scenario.where("fetch.text"), ": text file \"", path,
                 "\" cannot be read; accepted: a text with words in it");
   }
-  auto words = words_of(text.str());
+  auto words = words_of(text);
   if (words.empty()) {
     return fail(ErrorCode::invalid_argument, scenario.where("fetch.text"), ": \"", path,
                 "\" has no words; accepted: a text with words in it");
@@ -38,17 +38,17 @@ struct Workload::Source {
   FetchSection fetch;
   std::uint64_t seed = 0;
   std::uint32_t ranks = 0, gpus = 0;
-  std::vector<std::uint64_t> rows;       // [layers]
-  std::vector<std::uint32_t> words;      // ngram
-  std::vector<NgramHash> hashes;         // ngram, [layers]
-  std::vector<Zipf> zipf;                // zipf, [layers]
-  std::vector<Scatter> scatter;          // zipf, [layers]
-  std::vector<std::int64_t> trace;       // [lines, layers, entries]
+  std::vector<std::uint64_t> rows;   // [layers]
+  std::vector<std::uint32_t> words;  // ngram
+  std::vector<NgramHash> hashes;     // ngram, [layers]
+  std::vector<Zipf> zipf;            // zipf, [layers]
+  std::vector<Scatter> scatter;      // zipf, [layers]
+  std::vector<std::int64_t> trace;   // [lines, layers, entries]
 
   std::uint32_t tokens_of(Rank rank) const {
-    const bool empty = rank.value >= gpus || std::find(fetch.empty_ranks.begin(),
-                                                       fetch.empty_ranks.end(),
-                                                       rank) != fetch.empty_ranks.end();
+    const bool empty =
+        rank.value >= gpus || std::find(fetch.empty_ranks.begin(), fetch.empty_ranks.end(), rank) !=
+                                  fetch.empty_ranks.end();
     return empty ? 0 : fetch.tokens;
   }
 
@@ -90,8 +90,8 @@ struct Workload::Source {
     const std::size_t entries = fetch.entries_per_token;
     const std::size_t first = std::size_t{rank.value} * fetch.tokens;
     for (std::size_t token = first; token < first + fetch.tokens; ++token) {
-      const auto at = trace.begin() + static_cast<std::ptrdiff_t>(
-                                          (token * rows.size() + layer) * entries);
+      const auto at =
+          trace.begin() + static_cast<std::ptrdiff_t>((token * rows.size() + layer) * entries);
       out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(entries));
     }
   }
@@ -140,8 +140,8 @@ Result<Workload> Workload::create(const Scenario& scenario) {
       source->hashes.emplace_back(rows, fetch.orders, fetch.heads, layer);
     } else if (fetch.workload == WorkloadKind::zipf) {
       source->zipf.emplace_back(rows, fetch.exponent);
-      source->scatter.emplace_back(
-          rows, Stream(scenario.run.seed, Purpose::popularity, layer).next());
+      source->scatter.emplace_back(rows,
+                                   Stream(scenario.run.seed, Purpose::popularity, layer).next());
     }
   }
   if (fetch.workload == WorkloadKind::ngram) {
@@ -160,8 +160,8 @@ Result<Workload> Workload::create(const Scenario& scenario) {
 
 IndexBatch Workload::draw(Rank rank, std::uint32_t repeat) const {
   const auto& s = *source_;
-  IndexBatch batch{static_cast<std::uint32_t>(s.rows.size()), s.tokens_of(rank),
-                   s.fetch.entries_per_token, {}};
+  IndexBatch batch{
+      static_cast<std::uint32_t>(s.rows.size()), s.tokens_of(rank), s.fetch.entries_per_token, {}};
   if (batch.tokens == 0) return batch;
   const std::size_t count = std::size_t{batch.tokens} * batch.entries;
   batch.rows.reserve(count * batch.layers);

@@ -17,8 +17,8 @@ class Zipf {
   [[nodiscard]] std::uint64_t draw(Stream& stream) const;
 
  private:
-  [[nodiscard]] double density(double x) const;           // x^-exponent
-  [[nodiscard]] double integral(double x) const;          // of density, from 1 to x
+  [[nodiscard]] double density(double x) const;   // x^-exponent
+  [[nodiscard]] double integral(double x) const;  // of density, from 1 to x
   [[nodiscard]] double inverse_integral(double y) const;
 
   std::uint64_t n_;
