@@ -25,6 +25,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   result.seed = seed;
   result.verified = scenario.run.check ? std::optional(seed != kWrongBytes) : std::nullopt;
   result.time.median = Nanos{scenario.fetch.tokens * 500 + scenario.num_ranks() * 1000};
+  result.time.min = result.time.max = result.time.median;
   if (seed == kFault) result.failure = "rank 3, peer 1, QP 0: 12 of 64 reads missing after 100 s";
   for (std::uint32_t i = 0; i < scenario.run.repeat; ++i) {
     if (observer.on_progress) observer.on_progress(i + 1, scenario.run.repeat);
@@ -42,11 +43,10 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
 }
 
 Result<PlanResult> plan_scenario(const Scenario& scenario) {
-  return PlanResult{
-      fmt::format("plan of a fetch on {} ranks", scenario.num_ranks()),
-      {{"fetch", "qps", 8, "", "ceil(45 M/s x 10 us / 16 / 4 peers)", "message_rate"},
-       {"buffers", "receive", 3145728, "B", "512 tokens x 24 rows x 256 B", ""}},
-      {}};
+  return PlanResult{fmt::format("plan of a fetch on {} ranks", scenario.num_ranks()),
+                    {{"fetch", "qps", 8, "", "ceil(45 M/s x 10 us / 16 / 4 peers)", "message_rate"},
+                     {"buffers", "receive", 3145728, "B", "512 tokens x 24 rows x 256 B", ""}},
+                    {}};
 }
 
 }  // namespace engram::tools

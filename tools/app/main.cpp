@@ -1,11 +1,11 @@
 // The one place that reads the environment and asks what the terminal is.
+#include <langinfo.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <langinfo.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "engram/tools/cli.hpp"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace engram::tools {
 
@@ -14,17 +15,22 @@ std::string place_of(const toml::source_region& source) {
 
 void Diagnostics::add(const toml::source_region& source, std::string_view key,
                       std::string_view what) {
-  add(fmt::format("{}: key '{}': {}", place_of(source), key, what));
+  lines_.push_back({source.begin.line, source.begin.column,
+                    fmt::format("{}: key '{}': {}", place_of(source), key, what)});
 }
 
 Error Diagnostics::error() const {
+  auto lines = lines_;
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
   std::string text;
-  const auto shown = std::min(lines_.size(), kMostShown);
+  const auto shown = std::min(lines.size(), kMostShown);
   for (std::size_t i = 0; i < shown; ++i) {
     if (i > 0) text += '\n';
-    text += lines_[i];
+    text += lines[i].text;
   }
-  if (lines_.size() > shown) text += fmt::format("\n... and {} more", lines_.size() - shown);
+  if (lines.size() > shown) text += fmt::format("\n... and {} more", lines.size() - shown);
   return {ErrorCode::invalid_argument, std::move(text)};
 }
 

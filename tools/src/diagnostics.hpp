@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,17 @@ class Diagnostics {
   static constexpr std::size_t kMostShown = 5;
 
   void add(const toml::source_region& source, std::string_view key, std::string_view what);
-  void add(std::string line) { lines_.push_back(std::move(line)); }
+  void add(std::string line) { lines_.push_back({0, 0, std::move(line)}); }
   [[nodiscard]] bool empty() const { return lines_.empty(); }
-  /// The first kMostShown lines, in the order found, and how many more there are.
+  /// The first kMostShown lines, in the order of the file, and how many more there are.
   [[nodiscard]] Error error() const;
 
  private:
-  std::vector<std::string> lines_;
+  struct Line {
+    std::uint32_t line, column;  ///< in the file; 0 where the place is no file
+    std::string text;
+  };
+  std::vector<Line> lines_;
 };
 
 }  // namespace engram::tools

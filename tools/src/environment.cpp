@@ -65,7 +65,8 @@ Result<std::optional<JobPlace>> read_job(const GetVariable& get) {
                   *rank, " of ", *count, " (", launcher.num_ranks, ")");
     }
     JobPlace place{Rank{*rank}, *count, value_of(get, launcher.address), launcher.name};
-    if (const auto port = value_of(get, launcher.port); !port.empty()) place.address += ":" + port;
+    if (const auto port = value_of(get, launcher.port); !port.empty())
+      place.address += fmt::format(":{}", port);
     return place;
   }
   return std::nullopt;

@@ -20,9 +20,9 @@ h2{font-size:17px;margin:0 0 2px}
 .sub,.note{color:var(--soft);margin:0 0 12px}
 .note{font-size:13px}
 section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:16px 18px;margin:14px 0}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:18px 0 14px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(138px,1fr));gap:10px;margin:18px 0 14px}
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}
-.tile b{display:block;font-size:21px;line-height:1.3;white-space:nowrap}
+.tile b{display:block;font-size:21px;line-height:1.25}
 .tile span{color:var(--soft);font-size:12.5px}
 .good{color:var(--good)}.bad{color:var(--bad)}
 svg{display:block;height:auto;overflow:visible}

@@ -36,7 +36,9 @@ void add_head(HtmlPage& page, const RunResult& r) {
   page.raw("<div class=\"tiles\">\n");
   page.raw(tile(show(r.time.median),
                 fmt::format("median; {} to {}", show(r.time.min), show(r.time.max))));
-  page.raw(tile(r.bound, "bounds the time"));
+  std::string bound = r.bound;
+  std::replace(bound.begin(), bound.end(), '_', ' ');
+  page.raw(tile(bound, "bounds the time"));
   page.raw(tile(fmt::format("{:.1f} M/s", r.message_rate.value / 1e6), "rows, each rank"));
   page.raw(tile(fmt::format("{:.1f} GB/s", r.logical_rate.value / 1e9),
                 fmt::format("of rows; {:.1f} on the wire", r.wire_rate.value / 1e9)));

@@ -1,5 +1,7 @@
 #include "engram/tools/scenario.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "names.hpp"
@@ -54,9 +56,9 @@ Bytes TableSection::row_bytes() const {
 
 std::string Scenario::where(std::string_view key) const {
   const auto place = places.find(std::string(key));
-  const std::string name = "key '" + std::string(key) + "'";
-  if (place != places.end()) return place->second + ": " + name;
-  return path.empty() ? name : path + ": " + name;
+  const auto name = fmt::format("key '{}'", key);
+  if (place != places.end()) return fmt::format("{}: {}", place->second, name);
+  return path.empty() ? name : fmt::format("{}: {}", path, name);
 }
 
 }  // namespace engram::tools

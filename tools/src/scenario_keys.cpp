@@ -8,6 +8,7 @@ namespace {
 constexpr double kInt32 = 2147483647;     // token and entry counts index with 32 bits on the GPU
 constexpr double kMostRows = 1ull << 48;  // far beyond any memory; keeps products in 64 bits
 constexpr double kMostRanks = 65536;
+constexpr double kExactInJson = 9007199254740991;  // 2^53 - 1: other readers keep doubles
 
 /// "an integer from 1 to 64" for limits that are integers.
 std::string whole(double least, double most) {
@@ -88,7 +89,7 @@ void add_run(std::vector<Key<S>>& keys) {
   keys.push_back(choice<S>("run.operation", run(&RunSection::operation), "what is run"));
   keys.push_back(text<S>("run.backend", run(&RunSection::backend), "sim | loopback | nccl", "",
                          "which transport carries it; --backend replaces it"));
-  keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, 9223372036854774784.0,
+  keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, kExactInJson,
                           "of every random choice; same seed, same bytes and same trace"));
   keys.push_back(
       count<S>("run.repeat", run(&RunSection::repeat), 1, 1e6, "how often; times are a spread"));

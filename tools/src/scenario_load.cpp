@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -59,7 +60,7 @@ class Loader {
                      describe(node) + " is not a section; accepted: " + keys_in(path));
         }
       } else {
-        found_.add(node.source(), path, "is not known; " + suggestion(path));
+        found_.add(name.source(), path, "is not known; " + suggestion(path));
       }
     }
   }
@@ -68,9 +69,14 @@ class Loader {
   void read(const Key<Target>& key, const std::string& path, Target& target,
             const toml::node& node) {
     scenario_.places[path] = place_of(node.source());
-    if (auto wrong = key.read(target, node)) {
-      found_.add(node.source(), path, *wrong + "; accepted: " + key.accepted);
-    }
+    if (auto wrong = key.read(target, node)) complain(node, path, *wrong, key.accepted);
+  }
+
+  /// A unit's complaint says what is accepted by itself.
+  void complain(const toml::node& node, const std::string& path, const std::string& wrong,
+                const std::string& accepted) {
+    const bool complete = wrong.find("accepted:") != std::string::npos;
+    found_.add(node.source(), path, complete ? wrong : wrong + "; accepted: " + accepted);
   }
 
   void overrides(toml::node& node) {
@@ -109,7 +115,7 @@ class Loader {
           read(*key, join(here, name.str()), entry, value);
         } else {
           const auto close = model::nearest_name(name.str(), names);
-          found_.add(value.source(), join(here, name.str()),
+          found_.add(name.source(), join(here, name.str()),
                      close ? fmt::format("is not known; did you mean '{}'?", *close)
                            : fmt::format("is not known; accepted: {}", fmt::join(names, ", ")));
         }
@@ -141,7 +147,7 @@ class Loader {
       const auto key = by_path_.find(path);
       const bool of_profile = path.starts_with(std::string(kOverrideSection) + ".");
       if (key == by_path_.end() && !of_profile) {
-        found_.add(node.source(), label, "is not known; " + suggestion(path));
+        found_.add(name.source(), label, "is not known; " + suggestion(path));
       } else if (!values || values->empty()) {
         found_.add(node.source(), label,
                    describe(node) + " is not a list of values; accepted: [2, 4, 8]");
@@ -164,9 +170,7 @@ class Loader {
 
   void try_value(const Key<Scenario>& key, const std::string& label, const toml::node& value) {
     Scenario scratch = scenario_;
-    if (auto wrong = key.read(scratch, value)) {
-      found_.add(value.source(), label, *wrong + "; accepted: " + key.accepted);
-    }
+    if (auto wrong = key.read(scratch, value)) complain(value, label, *wrong, key.accepted);
   }
 
   /// "did you mean 'fetch.tokens'?", or what the section holds.
@@ -219,53 +223,64 @@ class Loader {
   std::set<std::string> sections_;
 };
 
-/// The text after '=' as TOML; a bare word is a string, so that --set run.backend=sim works.
-Result<toml::table> parse_set(const std::string& argument, std::size_t equals) {
-  const std::string value = argument.substr(equals + 1);
+/// `key=value` as a TOML table; a bare word is a string, so that run.backend=sim works.
+Result<toml::table> parse_set(const std::string& argument) {
   const std::string source = "--set " + argument;
-  try {
-    return toml::parse("value = " + value, source);
-  } catch (const toml::parse_error&) {
-    if (value.find_first_of("\"\\\n[]{}") != std::string::npos) {
-      return fail(ErrorCode::invalid_argument, source, ": ", value,
-                  " is no TOML value; accepted: a number, a \"string\", true, false or a [list]");
-    }
-    return toml::parse("value = \"" + value + "\"", source);
-  }
-}
-
-/// Puts one `key=value` over `root`, making sections on the way.
-Result<void> apply_set(toml::table& root, const std::string& argument) {
   const auto equals = argument.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return fail(ErrorCode::invalid_argument, "--set ", argument,
+    return fail(ErrorCode::invalid_argument, source,
                 ": accepted: key=value, such as fetch.tokens=64");
   }
-  auto parsed = parse_set(argument, equals);
-  if (!parsed) return tl::unexpected(parsed.error());
-  toml::node* value = parsed->get("value");
-  toml::table* section = &root;
-  std::string_view rest = std::string_view(argument).substr(0, equals);
-  std::string walked;
-  for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-    const auto name = rest.substr(0, dot);
-    walked = join(walked, name);
-    rest.remove_prefix(dot + 1);
-    if (!section->contains(name)) section->insert(name, toml::table{});
-    section = section->get(name)->as_table();
-    if (!section) {
-      return fail(ErrorCode::invalid_argument, "--set ", argument, ": key '", walked,
-                  "' is not a section; set the whole of it");
+  const std::string key = argument.substr(0, equals), value = argument.substr(equals + 1);
+  const bool bare = value.find_first_of("\"\\\n[]{}") == std::string::npos;
+  for (const auto& written : {value, fmt::format("\"{}\"", value)}) {
+    try {
+      return toml::parse(key + " = " + written, source);
+    } catch (const toml::parse_error&) {
+      if (!bare) break;
     }
   }
-  value->visit([&](auto& v) { section->insert_or_assign(rest, std::move(v)); });
+  return fail(ErrorCode::invalid_argument, source, ": ", value,
+              " is no TOML value; accepted: a number, a \"string\", true, false or a [list]");
+}
+
+/// Puts `over` into `table`, section by section. A table in braces replaces what was there.
+Result<void> merge(toml::table& table, toml::table&& over, const std::string& argument,
+                   const std::string& prefix = "") {
+  for (auto&& [name, node] : over) {
+    auto* section = node.as_table();
+    if (section && !section->is_inline() && table.contains(name)) {
+      const auto path = join(prefix, name.str());
+      auto* below = table.get(name)->as_table();
+      if (!below) {
+        return fail(ErrorCode::invalid_argument, "--set ", argument, ": key '", path,
+                    "' is not a section; set the whole of it");
+      }
+      if (auto merged = merge(*below, std::move(*section), argument, path); !merged) return merged;
+    } else {
+      node.visit([&, &key = name](auto& value) { table.insert_or_assign(key, std::move(value)); });
+    }
+  }
   return {};
 }
 
-Error parse_failure(const toml::parse_error& error, const std::string& path) {
-  return {ErrorCode::invalid_argument,
-          fmt::format("{}:{}:{}: {}", path, error.source().begin.line, error.source().begin.column,
-                      error.description())};
+Result<void> apply_set(toml::table& root, const std::string& argument) {
+  auto over = parse_set(argument);
+  if (!over) return tl::unexpected(over.error());
+  return merge(root, std::move(*over), argument);
+}
+
+/// Position, the parser's words and the line itself, since the parser does not name the key.
+Error parse_failure(const toml::parse_error& error, const std::string& path,
+                    std::string_view text) {
+  const auto [number, column] = error.source().begin;
+  for (std::uint32_t line = 1; line < number && text.find('\n') != text.npos; ++line) {
+    text.remove_prefix(text.find('\n') + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return {ErrorCode::invalid_argument, fmt::format("{}:{}:{}: {}; the line is: {}", path, number,
+                                                   column, error.description(), text)};
 }
 
 }  // namespace
@@ -284,7 +299,7 @@ Result<Scenario> parse_scenario(std::string_view text, const std::string& path,
     }
     Loader(scenario, found).load(std::move(root));
   } catch (const toml::parse_error& error) {
-    return tl::unexpected(parse_failure(error, path));
+    return tl::unexpected(parse_failure(error, path, text));
   }
   if (found.empty()) check_scenario(scenario, found);
   if (!found.empty()) return tl::unexpected(found.error());
@@ -294,11 +309,11 @@ Result<Scenario> parse_scenario(std::string_view text, const std::string& path,
 Result<Scenario> load_scenario(const std::string& path,
                                const std::vector<std::string>& set_overrides) {
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad() || !in.is_open()) {
     return fail(ErrorCode::not_found, path, ": cannot be read; accepted: the path of a scenario");
   }
-  return parse_scenario(text.str(), path, set_overrides);
+  return parse_scenario(text, path, set_overrides);
 }
 
 }  // namespace engram::tools

@@ -6,11 +6,14 @@
 namespace engram::tools {
 namespace {
 
-std::string escape(std::string text) {
-  for (std::size_t i = 0; (i = text.find('|', i)) != std::string::npos; i += 2) {
-    text.insert(i, "\\");
+/// A bar would end the table's cell.
+std::string escape(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
   }
-  return text;
+  return escaped;
 }
 
 template <class Target>

@@ -15,7 +15,7 @@ constexpr std::size_t kLinksShown = 5;
 class Page {
  public:
   explicit Page(const TextStyle& style) : style_(style) {
-    style_.width = std::max(style_.width, 50u);
+    style_.width = std::max(style_.width, 60u);
   }
 
   void heading(std::string_view text) {
@@ -98,14 +98,17 @@ void add_summary(Page& page, const RunResult& r) {
   page.line(fmt::format("{}: {} ranks, {}, profile {}, seed {}", r.operation, r.ranks, r.backend,
                         r.profile, r.seed));
   page.line(fmt::format("check: {}", verdict(r, page)));
-  page.line(fmt::format("time:  {} median ({} to {}); issue {}, wait {}", show(r.time.median),
-                        show(r.time.min), show(r.time.max), show(r.issue), show(r.wait)));
-  page.line(
-      fmt::format("rate:  {:.1f} M rows/s a rank, {:.1f} GB/s of rows, {:.1f} GB/s on the wire",
+  page.wrapped("time:  ",
+               fmt::format("{} median ({} to {}); issue {}, wait {}", show(r.time.median),
+                           show(r.time.min), show(r.time.max), show(r.issue), show(r.wait)));
+  page.wrapped(
+      "rate:  ",
+      fmt::format("{:.1f} M rows/s a rank, {:.1f} GB/s of rows, {:.1f} GB/s on the wire",
                   r.message_rate.value / 1e6, r.logical_rate.value / 1e9, r.wire_rate.value / 1e9));
-  page.line(fmt::format(
-      "work:  {} requests, {} doorbells, {} of rows, {} on the wire; {} SMs, {} QPs",
-      grouped(r.requests), grouped(r.doorbells), show(r.payload), show(r.wire), r.sms, r.qps));
+  page.wrapped("work:  ",
+               fmt::format("{} requests, {} doorbells, {} of rows, {} on the wire; {} SMs, {} QPs",
+                           grouped(r.requests), grouped(r.doorbells), show(r.payload), show(r.wire),
+                           r.sms, r.qps));
 }
 
 void add_stages(Page& page, const RunResult& r) {

@@ -124,11 +124,11 @@ Complaint read_value(const toml::node& node, const Limits& limits,
 
 std::string write_value(double value) { return fmt::format("{:.15g}", value); }
 std::string write_value(bool value) { return value ? "true" : "false"; }
-std::string write_value(const std::string& value) { return "\"" + value + "\""; }
-std::string write_value(Bytes value) { return "\"" + model::to_text(value) + "\""; }
-std::string write_value(Nanos value) { return "\"" + model::to_text(value) + "\""; }
+std::string write_value(const std::string& value) { return fmt::format("\"{}\"", value); }
+std::string write_value(Bytes value) { return write_value(model::to_text(value)); }
+std::string write_value(Nanos value) { return write_value(model::to_text(value)); }
 std::string write_value(BytesPerSecond value) {
-  return value.value == 0 ? "" : "\"" + model::to_text(value) + "\"";
+  return value.value == 0 ? "" : write_value(model::to_text(value));
 }
 std::string write_value(const std::map<std::uint32_t, std::uint32_t>& value) {
   std::string text = "{";

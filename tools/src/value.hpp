@@ -141,7 +141,10 @@ template <class T>
 [[nodiscard]] std::string write_value(const std::vector<T>& values) {
   if (values.size() == 1) return write_value(values[0]);
   std::string text = "[";
-  for (const auto& value : values) text += (text.size() > 1 ? ", " : "") + write_value(value);
+  for (const auto& value : values) {
+    if (text.size() > 1) text += ", ";
+    text += write_value(value);
+  }
   return text + "]";
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <utility>
 
 #include "ngram.hpp"
@@ -19,12 +19,12 @@ enum class Purpose : std::uint64_t { rows, changes, popularity, start };
 Result<std::vector<std::uint32_t>> read_words(const Scenario& scenario) {
   const auto& path = scenario.fetch.text;
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (in.bad() || !in.is_open()) {
     return fail(ErrorCode::not_found, scenario.where("fetch.text"), ": text file \"", path,
                 "\" cannot be read; accepted: a text with words in it");
   }
-  auto words = words_of(text.str());
+  auto words = words_of(text);
   if (words.empty()) {
     return fail(ErrorCode::invalid_argument, scenario.where("fetch.text"), ": \"", path,
                 "\" has no words; accepted: a text with words in it");

@@ -21,13 +21,16 @@ ExitStatus exit_status_of(ErrorCode code) {
     case ErrorCode::invalid_argument:
     case ErrorCode::out_of_range:
     case ErrorCode::not_found:
-    case ErrorCode::io: return ExitStatus::bad_input;
-    case ErrorCode::unsupported: return ExitStatus::cannot;
+    case ErrorCode::io:
+      return ExitStatus::bad_input;
+    case ErrorCode::unsupported:
+      return ExitStatus::cannot;
     case ErrorCode::timed_out:
     case ErrorCode::deadlock:
     case ErrorCode::peer_lost:
     case ErrorCode::wrong_bytes:
-    case ErrorCode::internal: return ExitStatus::check_failed;
+    case ErrorCode::internal:
+      return ExitStatus::check_failed;
   }
   return ExitStatus::check_failed;
 }
@@ -37,8 +40,9 @@ int run_cli(int argc, const char* const* argv, Console& console) {
   CLI::App app{"GPU-initiated one-sided communication: run, plan and compare", "engram"};
   app.set_version_flag("--version", ENGRAM_VERSION);
   app.require_subcommand(1);
-  app.footer("\nExit status: 0 right, 1 a check failed, 2 bad input, 3 this machine cannot.\n"
-             "`engram COMMAND --help` shows an example.");
+  app.footer(
+      "\nExit status: 0 right, 1 a check failed, 2 bad input, 3 this machine cannot.\n"
+      "`engram COMMAND --help` shows an example.");
   for (const auto add : kCommands) add(app, context);
   try {
     app.parse(argc, argv);

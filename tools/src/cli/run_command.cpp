@@ -84,7 +84,8 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       ->type_name("FILE");
   command->add_option("--report", arguments->report, "self-contained HTML page")
       ->type_name("FILE.html");
-  add_example(*command, "engram run scenarios/quickstart.toml --set fetch.tokens=64 --report q.html");
+  add_example(*command,
+              "engram run scenarios/quickstart.toml --set fetch.tokens=64 --report q.html");
   command->callback([arguments, &context] { context.status = run(*arguments, context.console); });
 }
 

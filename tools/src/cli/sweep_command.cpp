@@ -35,7 +35,9 @@ std::string run_point(const Scenario& scenario) {
     json = {{"status", result.error().message}, {"result", Json::object()}};
   } else {
     const bool right = result->failure.empty() && result->verified.value_or(true);
-    json = {{"status", right ? "ok" : result->failure.empty() ? "wrong bytes" : result->failure},
+    json = {{"status", right                     ? "ok"
+                       : result->failure.empty() ? "wrong bytes"
+                                                 : result->failure},
             {"result", to_json(*result)}};
   }
   return json.dump();
@@ -44,7 +46,10 @@ std::string run_point(const Scenario& scenario) {
 class Sweep {
  public:
   Sweep(const SweepArguments& arguments, Console& console, Scenario base)
-      : arguments_(arguments), console_(console), base_(std::move(base)), table_(base_),
+      : arguments_(arguments),
+        console_(console),
+        base_(std::move(base)),
+        table_(base_),
         settings_(sweep_settings(base_)) {}
 
   Result<void> prepare() {
@@ -154,10 +159,10 @@ class Sweep {
     if (!csv_) return fail(ErrorCode::io, arguments_.csv, ": cannot be written");
     const auto point = table_.point(row);
     console_.out << fmt::format("{}: {}\n", fmt::join(setting.sets, " "),
-                                status != "ok" ? status
-                                               : fmt::format("{:.3f} us, {:.1f} M rows/s, bound {}",
-                                                             point.median_us, point.mpps,
-                                                             point.bound));
+                                status != "ok"
+                                    ? status
+                                    : fmt::format("{:.3f} us, {:.1f} M rows/s, bound {}",
+                                                  point.median_us, point.mpps, point.bound));
     return {};
   }
 
@@ -174,8 +179,8 @@ class Sweep {
 
 ExitStatus sweep(const SweepArguments& arguments, Console& console) {
   if (arguments.resume && arguments.csv.empty()) {
-    return report_error(console, {ErrorCode::invalid_argument,
-                                  "--resume: accepted together with --csv FILE"});
+    return report_error(
+        console, {ErrorCode::invalid_argument, "--resume: accepted together with --csv FILE"});
   }
   auto base = arguments.scenario.load(console.environment);
   if (!base) return report_error(console, base.error());
@@ -198,8 +203,10 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--resume", arguments->resume, "keep the right rows of --csv, run the others");
   command->add_option("--csv", arguments->csv, "a row a point, as they come; else printed")
       ->type_name("FILE");
-  command->add_option("--report", arguments->report, "HTML page with plots")->type_name("FILE.html");
-  add_example(*command, "engram sweep scenarios/sweep_nodes.toml --jobs 2 --csv nodes.csv --resume");
+  command->add_option("--report", arguments->report, "HTML page with plots")
+      ->type_name("FILE.html");
+  add_example(*command,
+              "engram sweep scenarios/sweep_nodes.toml --jobs 2 --csv nodes.csv --resume");
   command->callback([arguments, &context] { context.status = sweep(*arguments, context.console); });
 }
 

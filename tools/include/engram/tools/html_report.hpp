@@ -17,7 +17,7 @@ struct SweepPoint {
   std::string status;               ///< "ok", or what went wrong
   double median_us = 0, mpps = 0;
   std::string bound;
-  double bound_floor_us = 0;        ///< 0 = unknown
+  double bound_floor_us = 0;  ///< 0 = unknown
 };
 
 /// Lines over the axis with the most numeric values; a line for each setting of the others.

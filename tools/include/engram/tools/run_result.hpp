@@ -70,7 +70,7 @@ struct RunResult {
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
   std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
-  std::string failure;  ///< why verified is false or the run ended early; empty when right
+  std::string failure;       ///< why verified is false or the run ended early; empty when right
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const RunResult& result);

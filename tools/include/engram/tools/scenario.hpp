@@ -210,10 +210,10 @@ struct Fault {
 
 /// What the machine's environment chose (docs/environment.md); no scenario file sets it.
 struct HostOptions {
-  bool gin = true;            ///< false: as if this machine had no GPU-initiated network
-  std::string nic;            ///< the one NIC to use; empty: the nearest to each GPU
-  std::string nccl_library;   ///< path of libnccl; empty: where the loader finds it
-  std::string kernel_cache;   ///< folder of compiled kernels; empty: none
+  bool gin = true;           ///< false: as if this machine had no GPU-initiated network
+  std::string nic;           ///< the one NIC to use; empty: the nearest to each GPU
+  std::string nccl_library;  ///< path of libnccl; empty: where the loader finds it
+  std::string kernel_cache;  ///< folder of compiled kernels; empty: none
 };
 
 struct SweepAxis {

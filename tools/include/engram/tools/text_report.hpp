@@ -9,7 +9,7 @@
 namespace engram::tools {
 
 struct TextStyle {
-  std::uint32_t width = 80;  ///< columns; below 50 counts as 50
+  std::uint32_t width = 80;  ///< columns; below 60 counts as 60
   bool utf8 = false;         ///< block characters instead of '#'
   bool colour = false;       ///< ANSI colours; a terminal only
 };
