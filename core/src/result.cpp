@@ -7,16 +7,26 @@ namespace engram {
 
 std::string_view name_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_argument: return "invalid argument";
-    case ErrorCode::out_of_range: return "out of range";
-    case ErrorCode::timed_out: return "timed out";
-    case ErrorCode::deadlock: return "deadlock";
-    case ErrorCode::peer_lost: return "peer lost";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::io: return "input/output";
-    case ErrorCode::wrong_bytes: return "wrong bytes";
-    case ErrorCode::not_found: return "not found";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::invalid_argument:
+      return "invalid argument";
+    case ErrorCode::out_of_range:
+      return "out of range";
+    case ErrorCode::timed_out:
+      return "timed out";
+    case ErrorCode::deadlock:
+      return "deadlock";
+    case ErrorCode::peer_lost:
+      return "peer lost";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::io:
+      return "input/output";
+    case ErrorCode::wrong_bytes:
+      return "wrong bytes";
+    case ErrorCode::not_found:
+      return "not found";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -13,9 +13,9 @@ struct Index {
   constexpr auto operator<=>(const Index&) const = default;
 };
 
-using Rank = Index<struct RankTag>;    ///< in the world
-using Peer = Index<struct PeerTag>;    ///< position within a team; the far end of a QP
-using QpIndex = Index<struct QpTag>;   ///< 0-based; the NIC's own number is a qpn
+using Rank = Index<struct RankTag>;   ///< in the world
+using Peer = Index<struct PeerTag>;   ///< position within a team; the far end of a QP
+using QpIndex = Index<struct QpTag>;  ///< 0-based; the NIC's own number is a qpn
 using LayerIndex = Index<struct LayerTag>;
 
 }  // namespace engram

@@ -1,4 +1,5 @@
-// How failures travel: what the world can cause is a Result, what only a bug can cause is require().
+// How failures travel: what the world can cause is a Result, what only a bug can cause is
+// require().
 #pragma once
 
 #include <fmt/format.h>

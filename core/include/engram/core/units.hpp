@@ -60,6 +60,8 @@ struct PerSecond {
   return time_for(size.count, PerSecond{rate.value});
 }
 
-[[nodiscard]] constexpr double microseconds(Nanos t) { return static_cast<double>(t.count()) / 1e3; }
+[[nodiscard]] constexpr double microseconds(Nanos t) {
+  return static_cast<double>(t.count()) / 1e3;
+}
 
 }  // namespace engram
