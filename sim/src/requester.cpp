@@ -223,7 +223,7 @@ void Requester::on_inject(std::uint32_t index, std::uint32_t generation) {
                    .generation = generation,
                    .source = queue.source,
                    .target = queue.target,
-                   .hash = queue.hash + train.attempts,
+                   .hash = queue.hash_there + train.attempts,
                    .lane = queue.lane,
                    .payload = train.expected,
                    .overhead = s_.request_overhead(train),
