@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engram/model/ecmp.hpp"
 #include "loads.hpp"
 #include "nic.hpp"
 
@@ -174,7 +175,7 @@ class Fabric::Impl : public EventHandler, public PacketSink {
     network_.send({.kind = PacketKind::background,
                    .source = from->value,
                    .target = to->value,
-                   .hash = static_cast<std::uint32_t>(Chance::mix(index)),
+                   .hash = model::flow_hash({b.from, b.to, QpIndex{index}, 0}, options_.ecmp_seed),
                    .lane = options_.lanes.service_level[b.service_level],
                    .payload = b.message.count,
                    .overhead = 0,
@@ -265,6 +266,18 @@ Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& reques
   return time;
 }
 
+Lanes Lanes::from(const model::LaneConfig& config) {
+  Lanes lanes;
+  lanes.weights.clear();
+  for (std::uint32_t lane = 0; lane < config.num_lanes(); ++lane) {
+    lanes.weights.push_back(config.weight(lane));
+  }
+  for (std::uint32_t level = 0; level < lanes.service_level.size(); ++level) {
+    lanes.service_level[level] = static_cast<std::uint8_t>(config.lane(level).value_or(kNoLane));
+  }
+  return lanes;
+}
+
 namespace {
 
 Result<void> check(const Engine& engine, const FabricOptions& options) {
@@ -274,20 +287,20 @@ Result<void> check(const Engine& engine, const FabricOptions& options) {
                 " ranks, the run has ", engine.num_ranks());
   }
   const auto& weights = options.lanes.weights;
-  if (weights.empty() || weights.size() > 8 || std::ranges::count(weights, 0u) > 0) {
-    return fail(ErrorCode::invalid_argument, weights.size(),
-                " virtual lanes; 1 to 8 are accepted, each of weight >= 1");
+  if (weights.empty() || weights.size() > model::kMaxLanes) {
+    return fail(ErrorCode::invalid_argument, weights.size(), " virtual lanes; 1 to ",
+                model::kMaxLanes, " are accepted");
   }
   for (std::size_t level = 0; level < options.lanes.service_level.size(); ++level) {
-    if (options.lanes.service_level[level] >= weights.size()) {
-      return fail(ErrorCode::invalid_argument, "service level ", level, " maps to lane ",
-                  unsigned{options.lanes.service_level[level]}, " of ", weights.size());
-    }
+    const std::uint8_t lane = options.lanes.service_level[level];
+    if (lane == Lanes::kNoLane || (lane < weights.size() && weights[lane] > 0)) continue;
+    return fail(ErrorCode::invalid_argument, "service level ", level, " maps to lane ",
+                unsigned{lane}, ", which has no weight; there are ", weights.size(), " lanes");
   }
   for (std::size_t i = 0; i < options.background.size(); ++i) {
     const Background& b = options.background[i];
     if (b.from.value >= ranks || b.to.value >= ranks || b.rate.value <= 0 ||
-        b.message.count == 0 || b.service_level >= options.lanes.service_level.size() ||
+        b.message.count == 0 || options.lanes.lane(b.service_level) == Lanes::kNoLane ||
         !options.topology.nic(b.from, 0) || !options.topology.nic(b.to, 0)) {
       return fail(ErrorCode::invalid_argument, "background entry ", i, ": from rank ",
                   b.from.value, " to rank ", b.to.value, " of ", ranks, ", ", b.rate.value,

@@ -75,15 +75,27 @@ void Loads::on_issue(std::uint32_t index) {
   }
 }
 
-// What one SM takes at most; a copy engine keeps its packets coming.
+// What one SM takes at most, by its rate or by what it keeps in flight; a copy engine keeps its
+// packets coming.
 Picos Loads::issue_time(const LoadRequest& request, std::uint64_t bytes) const {
   if (request.mover == Mover::copy_engine) return Picos{0};
+  BytesPerSecond rate{};
+  Nanos latency{};
   switch (request.path) {
-    case LoadPath::own: return wire_time(bytes, profile_.memory.hbm_per_sm);
-    case LoadPath::nvlink: return wire_time(bytes, profile_.nvlink.per_sm);
-    case LoadPath::host: return Picos{0};
+    case LoadPath::own:
+      rate = profile_.memory.hbm_per_sm;
+      latency = profile_.memory.hbm_latency;
+      break;
+    case LoadPath::nvlink:
+      rate = profile_.nvlink.per_sm;
+      latency = profile_.nvlink.load_latency;
+      break;
+    case LoadPath::host: latency = profile_.memory.host_latency; break;
   }
-  return Picos{0};
+  const Picos at_rate = wire_time(bytes, rate);
+  if (request.in_flight.count == 0) return at_rate;
+  const double rounds = static_cast<double>(bytes) / static_cast<double>(request.in_flight.count);
+  return std::max(at_rate, time_at(rounds * static_cast<double>(latency.count()), 1e9));
 }
 
 std::uint64_t Loads::wire_bytes(const LoadRequest& request, std::uint64_t rows) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engram/model/ecmp.hpp"
+
 namespace engram::sim {
 namespace {
 
@@ -74,9 +76,8 @@ void Network::send(const Message& message) {
     packet.hash = message.hash;
     packet.lane = message.lane;
     packet.kind = message.kind;
-    packet.last = left == 1;
     packet.tail = std::max(context_.now, message.last_byte);
-    if (!packet.last && message.last_byte > context_.now) {
+    if (left > 1 && message.last_byte > context_.now) {
       packet.tail = context_.now + (message.last_byte - context_.now) *
                                        static_cast<std::int64_t>(i + 1) /
                                        static_cast<std::int64_t>(pieces);
@@ -245,8 +246,7 @@ std::uint32_t Network::route(std::uint32_t at, const Packet& packet) const {
   const auto count = static_cast<std::uint32_t>(hops.size());
   if (count == 1) return ports_[hops[0].value].up ? hops[0].value : kNone;
   if (count == 0) return kNone;
-  const auto first = static_cast<std::uint32_t>(
-      Chance::mix(packet.hash + 0x9E3779B97F4A7C15ull * (at + 1)) % count);
+  const std::uint32_t first = model::ecmp_choice(packet.hash, model::VertexIndex{at}, count);
   std::uint32_t best = kNone;
   Picos least = Picos::max();
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -17,10 +17,9 @@ struct Packet {
   std::uint32_t target = 0;      ///< vertex
   std::uint32_t bytes = 0;       ///< on the wire
   std::uint32_t payload = 0;
-  std::uint32_t hash = 0;
+  std::uint64_t hash = 0;
   std::uint8_t lane = 0;
   PacketKind kind = PacketKind::request;
-  bool last = false;             ///< of its message
   Picos tail{0};                 ///< when its last byte is where its head is now
 };
 
@@ -29,7 +28,7 @@ struct Message {
   PacketKind kind = PacketKind::request;
   std::uint32_t train = kNone, generation = 0;
   std::uint32_t source = 0, target = 0;  ///< vertices
-  std::uint32_t hash = 0;
+  std::uint64_t hash = 0;  ///< of its flow
   std::uint8_t lane = 0;
   std::uint64_t payload = 0, overhead = 0;  ///< bytes; overhead is spread over the packets
   std::uint64_t segment = 4096;

@@ -15,7 +15,7 @@ namespace engram::sim {
 class ConnectionCache {
  public:
   /// Whether connection `key` was held; it is afterwards. `slot` is kept by the caller for it.
-  bool touch(std::uint64_t key, std::uint32_t& slot, std::uint32_t capacity, Chance& chance) {
+  bool touch(std::uint32_t key, std::uint32_t& slot, std::uint32_t capacity, Chance& chance) {
     if (slot < keys_.size() && keys_[slot] == key) return true;
     if (keys_.size() < capacity) {
       slot = static_cast<std::uint32_t>(keys_.size());
@@ -28,7 +28,7 @@ class ConnectionCache {
   }
 
  private:
-  std::vector<std::uint64_t> keys_;
+  std::vector<std::uint32_t> keys_;
 };
 
 struct Nic {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "engram/model/ecmp.hpp"
+
 namespace engram::sim {
 namespace {
 
@@ -38,9 +40,10 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
     return fail(ErrorCode::invalid_argument, "QP depth ", opened.options.depth, ": profile \"",
                 profile.name, "\" accepts 1 to ", profile.nic.max_queue_depth);
   }
-  if (options.service_level >= context_.options.lanes.service_level.size()) {
+  opened.lane = context_.options.lanes.lane(options.service_level);
+  if (opened.lane == Lanes::kNoLane) {
     return fail(ErrorCode::invalid_argument, "service level ", options.service_level,
-                " of a QP: 0 to ", context_.options.lanes.service_level.size() - 1);
+                " of a QP is mapped to no virtual lane");
   }
   if (opened_[local.value] >= profile.nic.max_qps) {
     return fail(ErrorCode::invalid_argument, "rank ", local.value, " opens more than ",
@@ -56,10 +59,14 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
     if (!from.has_value() || !to.has_value()) continue;
     opened.source = from->value;
     opened.target = to->value;
+    opened.hash_there = model::flow_hash({local, remote, index, plane}, context_.options.ecmp_seed);
+    opened.hash_back = model::flow_hash({remote, local, index, plane}, context_.options.ecmp_seed);
     break;
   }
-  opened.lane = context_.options.lanes.service_level[options.service_level];
-  opened.hash = static_cast<std::uint32_t>(KeyHash{}(key));
+  const Key reverse{(std::uint64_t{remote.value} << 32) | local.value, index.value};
+  const auto other_way = by_name_.find(reverse);
+  opened.connection =
+      other_way == by_name_.end() ? connections_.make() : qps_[other_way->second].connection;
   const std::uint64_t first = context_.options.first_request;
   opened.counters = {first, first, first};
   opened.nic_producer = opened.nic_consumer = static_cast<std::uint16_t>(first);

@@ -31,8 +31,8 @@ struct Qp {
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
   std::uint32_t outstanding = 0;                           // reads and adds in flight
   std::uint32_t source = 0, target = 0;                    // vertices
-  std::uint32_t hash = 0;
-  std::uint32_t requester_slot = 0, responder_slot = 0;    // of the connection caches
+  std::uint32_t connection = 0;                            // shared with the QP the other way
+  std::uint64_t hash_there = 0, hash_back = 0;             // of its flows, for ECMP
   Picos next_start{0}, last_doorbell{0}, last_inject{0}, last_memory{0}, last_visible{0},
       last_complete{0};
 
@@ -42,6 +42,11 @@ struct Qp {
   [[nodiscard]] std::uint32_t limit() const {
     return options.outstanding_reads * options.stands_for;
   }
+};
+
+/// What the NICs at both ends keep of a QP, whoever asks whom.
+struct Connection {
+  std::uint32_t slots[2] = {0, 0};  ///< in the caches of the lower and the higher rank
 };
 
 class QpTable {
@@ -65,6 +70,12 @@ class QpTable {
 
   Qp& operator[](std::uint32_t qp) { return qps_[qp]; }
   const Qp& operator[](std::uint32_t qp) const { return qps_[qp]; }
+  /// Where the connection of `qp` was in the cache of `rank`, one of its ends.
+  std::uint32_t& cache_slot(std::uint32_t qp, Rank rank) {
+    const Qp& queue = qps_[qp];
+    const Rank other = rank == queue.local ? queue.remote : queue.local;
+    return connections_[queue.connection].slots[rank < other ? 0 : 1];
+  }
   RequestNode& node(std::uint32_t index) { return nodes_[index]; }
   [[nodiscard]] std::uint32_t size() const { return qps_.size(); }
 
@@ -86,6 +97,7 @@ class QpTable {
   Context& context_;
   Pool<Qp> qps_;
   Pool<RequestNode> nodes_;
+  Pool<Connection> connections_;
   std::unordered_map<Key, std::uint32_t, KeyHash> by_name_;
   std::unordered_map<std::uint32_t, std::uint32_t> opened_;  // rank -> QPs that start there
 };

@@ -174,7 +174,8 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   if (train.kind == RequestKind::read) nic.counters.reads += train.requests;
   if (train.kind == RequestKind::atomic_add) nic.counters.atomics += train.requests;
   if (!train.holds_reads) nic.counters.writes += train.requests;
-  queue.next_start = c.now + s_.costs.qp * train.requests / queue.options.stands_for;
+  const Picos pace = s_.costs.qp / queue.options.stands_for;
+  queue.next_start = c.now + pace * train.requests;
   if (c.observer != nullptr) {
     const Track track{Track::Kind::nic_engine, rank, 0};
     c.observer->span(track, name_of(train.kind), c.now, nic.engine_free, index);
@@ -183,9 +184,10 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   if (s_.faults.take_nic_error(queue.local)) {
     fail(index, c.now + s_.costs.request_latency + s_.costs.completion_latency);
   } else {
-    // The first request leaves after the latency of an idle NIC, the others at the engine's pace.
+    // The first request leaves after the latency of an idle NIC, the others at the engine's pace or
+    // the QP's.
     send_request(index, c.now + miss + s_.faults.slowed(queue.local, s_.costs.request_latency),
-                 each * (train.requests - 1));
+                 std::max(each, pace) * (train.requests - 1));
   }
   make_ready(qp);
 }
@@ -221,7 +223,7 @@ void Requester::on_inject(std::uint32_t index, std::uint32_t generation) {
                    .generation = generation,
                    .source = queue.source,
                    .target = queue.target,
-                   .hash = queue.hash + train.attempts,
+                   .hash = queue.hash_there + train.attempts,
                    .lane = queue.lane,
                    .payload = train.expected,
                    .overhead = s_.request_overhead(train),

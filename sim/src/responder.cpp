@@ -57,9 +57,8 @@ bool NicState::miss(Rank rank, std::uint32_t qp, bool responder) {
   const std::uint32_t capacity = profile.nic.cache.capacity;
   if (capacity == 0) return false;
   Nic& nic = nics[rank.value];
-  const std::uint64_t key = (std::uint64_t{qp} << 1) | (responder ? 1 : 0);
-  std::uint32_t& slot = responder ? qps[qp].responder_slot : qps[qp].requester_slot;
-  if (nic.cache.touch(key, slot, capacity, context.chance)) return false;
+  std::uint32_t& slot = qps.cache_slot(qp, rank);
+  if (nic.cache.touch(qps[qp].connection, slot, capacity, context.chance)) return false;
   ++(responder ? nic.counters.responder_misses : nic.counters.requester_misses);
   return true;
 }
@@ -204,7 +203,7 @@ void Responder::answer(std::uint32_t index, std::uint64_t payload, Picos last_by
                    .generation = train.generation,
                    .source = queue.target,
                    .target = queue.source,
-                   .hash = queue.hash + 1 + train.attempts,
+                   .hash = queue.hash_back + train.attempts,
                    .lane = queue.lane,
                    .payload = payload,
                    .overhead = s_.answer_overhead(train),

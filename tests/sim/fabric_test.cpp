@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engram/sim/fork.hpp"
-#include "support.hpp"
+#include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "support.hpp"
+#include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {

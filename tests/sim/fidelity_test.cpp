@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "engram/sim/scopes.hpp"
-#include "support.hpp"
+#include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {

@@ -1,7 +1,7 @@
 // Direct rows against the rows measured on two H200 over NVLink.
 #include <gtest/gtest.h>
 
-#include "support.hpp"
+#include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {
@@ -12,7 +12,7 @@ struct Loads {
   LoadPath path = LoadPath::nvlink;
   Mover mover = Mover::load;
   bool both_ways = false;
-  Bytes spread{};
+  Bytes spread{}, in_flight{};
 };
 
 // Microseconds until all rows of `loads` have arrived, spread over its SMs.
@@ -23,7 +23,7 @@ double time_of(const Loads& loads) {
     for (std::uint32_t sm = 0; sm < loads.sms; ++sm) {
       LoadRequest request{.reader = {0}, .owner = {1}, .path = loads.path, .mover = loads.mover,
                           .rows = loads.rows * (sm + 1) / loads.sms - loads.rows * sm / loads.sms,
-                          .row_bytes = loads.row_bytes, .sm = sm, .spread = loads.spread};
+                          .row_bytes = loads.row_bytes, .sm = sm, .spread = loads.spread, .in_flight = loads.in_flight};
       if (loads.path != LoadPath::nvlink) request.owner = {0};
       rig.fabric->load(request);
       ++started;
@@ -60,6 +60,14 @@ TEST(NvLink, AnSmPullsSoMuchAndNoMore) {
   EXPECT_NEAR(gigabytes({.rows = 1 << 18, .sms = 1}), 48, 1);
   EXPECT_NEAR(gigabytes({.rows = 1 << 18, .sms = 4}), 188, 8);
   EXPECT_GT(gigabytes({.rows = 1 << 20, .sms = 16}), 0.96 * gigabytes({.rows = 1 << 20}));
+}
+
+// One row a group of 16 lanes, 64 groups an SM: what is in flight limits, not the SM.
+TEST(NvLink, FewRowsInFlightLimitAnSm) {
+  const Bytes one_row_a_group{64 * 256};
+  EXPECT_NEAR(gigabytes({.rows = 1 << 18, .sms = 1, .in_flight = one_row_a_group}), 15.2, 0.6);
+  EXPECT_NEAR(gigabytes({.rows = 1 << 20, .sms = 16, .in_flight = one_row_a_group}), 231, 15);
+  EXPECT_NEAR(gigabytes({.rows = 1 << 20, .sms = 66, .in_flight = one_row_a_group}), 362, 15);
 }
 
 TEST(NvLink, BothWaysCostTheRequestsOfTheOther) {

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "engram/sim/fork.hpp"
-#include "support.hpp"
+#include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {

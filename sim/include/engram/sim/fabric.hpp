@@ -25,6 +25,7 @@
 
 #include "engram/core/index.hpp"
 #include "engram/core/result.hpp"
+#include "engram/model/lanes.hpp"
 #include "engram/model/profile.hpp"
 #include "engram/model/topology.hpp"
 #include "engram/sim/engine.hpp"
@@ -62,14 +63,20 @@ enum class Fidelity : std::uint8_t {
 };
 
 enum class Routing : std::uint8_t {
-  ecmp,      ///< a hash of (source, destination, QP) picks among equal paths, for good
+  ecmp,      ///< model::flow_hash of (source, destination, QP, plane) picks, for good
   adaptive,  ///< each packet takes the least queued of the equal next hops
 };
 
 /// Virtual lanes: own queues and credits at every port, served by deficit round robin.
 struct Lanes {
-  std::vector<std::uint32_t> weights = {1};        ///< one a lane; 1 to 8 lanes, each weight >= 1
-  std::array<std::uint8_t, 16> service_level{};  ///< [SL] -> lane
+  static constexpr std::uint8_t kNoLane = 255;
+  std::vector<std::uint32_t> weights = {1};        ///< [lane], 1 to 15; 0 = unused
+  std::array<std::uint8_t, 16> service_level{};  ///< [SL] -> lane, or kNoLane: cannot be sent
+
+  [[nodiscard]] static Lanes from(const model::LaneConfig& config);
+  [[nodiscard]] std::uint8_t lane(std::uint32_t level) const {
+    return level < service_level.size() ? service_level[level] : kNoLane;
+  }
 };
 
 /// Traffic of others: messages of `message` bytes at `rate`, delivered and forgotten. It rests while
@@ -96,6 +103,7 @@ struct FabricOptions {
   model::Topology topology;  ///< must hold at least the engine's ranks
   Fidelity fidelity = Fidelity::message;
   Routing routing = Routing::ecmp;
+  std::uint64_t ecmp_seed = 0;  ///< as given to model::ecmp_collisions
   Lanes lanes{};
   std::vector<Background> background{};
   FaultPlan faults{};

@@ -67,6 +67,9 @@ struct LoadRequest {
   /// Range of host memory the rows are spread over; beyond the profile's host_reach a part of the
   /// loads misses. 0 = within reach. Other paths ignore it.
   Bytes spread{};
+  /// What the SM keeps on its way at once: with it, rows come no faster than in_flight a latency.
+  /// 0 = enough for the SM's own rate.
+  Bytes in_flight{};
   std::uint64_t tag = 0;
 };
 
