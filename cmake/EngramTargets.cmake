@@ -2,7 +2,7 @@
 # are those under include/ and are compiled alone by all_verify_interface_header_sets.
 add_library(engram_warnings INTERFACE)
 target_compile_options(engram_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror=return-type>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wno-restrict;-Werror=return-type>)
 add_library(engram::warnings ALIAS engram_warnings)
 set_property(GLOBAL PROPERTY ENGRAM_MODULES "")
 

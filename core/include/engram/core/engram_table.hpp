@@ -23,8 +23,9 @@ namespace engram::core {
 
 struct EngramOptions {
   Placement placement = Placement::host;
-  Bytes receive_buffer{};  ///< for all fetches in flight together
-  bool compat = false;     ///< the reference's choices: every read through the NIC
+  IndexShape largest;           ///< fetches up to this size fit; the same on all ranks
+  std::uint32_t in_flight = 1;  ///< fetches of that size at a time
+  bool compat = false;          ///< the reference's choices: every read through the NIC
   SizingRule sizing = SizingRule::newer;
   FetchOverrides overrides;
   std::optional<SegmentFunction> segment;  ///< generated rows instead of written ones
@@ -66,6 +67,7 @@ class EngramTable {
 
   [[nodiscard]] const TableLayout& layout() const { return *layout_; }
   [[nodiscard]] const WindowLayout& window() const { return window_; }
+  [[nodiscard]] const Router& router() const { return router_; }
 
   /// Replaces this rank's rows of `layer` ([rows_of(layer, rank).count, row]); collective. Earlier
   /// reads are finished before (barrier), the new rows are visible to all after (barrier).
@@ -77,6 +79,8 @@ class EngramTable {
   /// Errors: those of check_indices, plan_fetch and LeaseBook; then nothing is started.
   [[nodiscard]] Result<Fetch> fetch(const IndexShape& shape, std::span<const std::int64_t> indices,
                                     std::optional<Region> region = std::nullopt);
+  /// Returns once all reads are posted and no SM is held any more; optional before wait().
+  [[nodiscard]] Result<IssueCounts> issued(const Fetch& fetch, Nanos limit);
   /// Errors: those of Transport::wait. A second wait for the same layer returns at once.
   [[nodiscard]] Result<void> wait(Fetch& fetch, LayerIndex layer, Nanos limit);
   /// Copies the rows of `layer` out. Precondition: it was waited for.
@@ -87,6 +91,11 @@ class EngramTable {
 
   /// Bytes that a fetch of this shape needs in the receive buffer.
   [[nodiscard]] static Bytes receive_bytes(const TableLayout& layout, const IndexShape& shape);
+  /// What a fetch of this shape is split into. Errors: those of plan_fetch.
+  [[nodiscard]] static Result<FetchPlan> plan(const RankGrid& grid, const TableLayout& layout,
+                                              const IndexShape& shape, const FetchLimits& limits,
+                                              const EngramOptions& options,
+                                              std::vector<PlanStep>* steps = nullptr);
 
  private:
   EngramTable() = default;
@@ -95,6 +104,7 @@ class EngramTable {
   WindowLayout window_;
   EngramOptions options_;
   Router router_;
+  QueueShape queues_;
   std::unique_ptr<LeaseBook> leases_;
 };
 

@@ -1,0 +1,144 @@
+// What the fabric tells: bytes move, requests complete, timers and loads end.
+#include <cstring>
+
+#include "engram/core/row_pattern.hpp"
+#include "executor.hpp"
+
+namespace engram::sim_backend {
+
+void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
+  const auto time = static_cast<std::uint64_t>(engine_->now().count());
+  stats_.trace_hash = core::mix64(stats_.trace_hash ^ time ^ what << 60 ^ a << 40 ^ b);
+}
+
+/// The row that `op` asks for arrives: into the buffer, or past the checker.
+void SimExecutor::deliver_row(Rank to, Rank from, const host::Op& op) {
+  if (!options_.row_check) {
+    memory_.read(from, op.src_window, op.src_offset,
+                 {memory_.at(to, op.dst_window, op.dst_offset), op.bytes});
+    if (corrupt_ && op.bytes > 0) {
+      *memory_.at(to, op.dst_window, op.dst_offset) ^= std::byte{1};
+    }
+  } else {
+    row_.resize(op.bytes);
+    memory_.read(from, op.src_window, op.src_offset, row_);
+    if (corrupt_ && op.bytes > 0) row_[0] ^= std::byte{1};
+    if (!(*options_.row_check)(to, op.dst_offset, row_)) ++wrong_rows_;
+  }
+  corrupt_ = false;
+}
+
+void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
+  if (request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow)) {
+    return flow_access(flows_[request.tag & 0xffffffff], request);
+  }
+  const Posted& posted = posted_[static_cast<std::uint32_t>(request.tag)];
+  const host::Op& op = posted.op;
+  note(2, qp.value, op.dst_offset);
+  using enum host::OpKind;
+  switch (op.kind) {
+    case get:
+      return deliver_row(posted.rank, op.peer, op);
+    case put:
+      memory_.read(posted.rank, op.src_window, op.src_offset,
+                   {memory_.at(op.peer, op.dst_window, op.dst_offset), op.bytes});
+      return;
+    case put_value:
+      std::memcpy(memory_.at(op.peer, op.dst_window, op.dst_offset), &op.value, 8);
+      return;
+    case remote_add: {
+      std::byte* at = memory_.at(op.peer, op.dst_window, op.dst_offset);
+      std::uint64_t value = 0;
+      std::memcpy(&value, at, 8);
+      value += op.value;
+      std::memcpy(at, &value, 8);
+      return;
+    }
+    case signal:
+      ranks_[op.peer.value].signals[op.signal] += op.value;
+      wake(ranks_[op.peer.value].signal_waiters);
+      return;
+    default:
+      require(false, "only requests reach a peer");
+  }
+}
+
+void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Status status) {
+  if (request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow)) {
+    if (status == sim::Status::error) flows_[request.tag & 0xffffffff].failed = true;
+    stats_.completions += request.count;
+    return;
+  }
+  RankState& rank = ranks_[posted_[static_cast<std::uint32_t>(request.tag)].rank.value];
+  posted_.give_back(static_cast<std::uint32_t>(request.tag));
+  if (--rank.outstanding == 0 && rank.drains) engine_->release(rank.semaphore);
+  Queue& state = queue(qp);
+  if (status == sim::Status::error && !state.failed) {
+    state.failed = true;
+    state.failed_at = state.completed;
+    const auto info = fabric_->qp_info(qp);
+    stats_.faults.push_back(fmt::format("QP {} of rank {} to rank {} failed", info.index.value,
+                                        info.local.value, info.remote.value));
+  }
+  ++state.completed;
+  ++stats_.completions;
+  note(3, qp.value, state.completed);
+  wake(state.done_waiters);
+}
+
+void SimExecutor::slot_freed(sim::QpId qp) { wake(queue(qp).slot_waiters); }
+
+void SimExecutor::timer(std::uint64_t tag) {
+  const std::uint64_t number = tag & ((std::uint64_t{1} << 56) - 1);
+  switch (static_cast<TagKind>(tag >> 56)) {
+    case TagKind::warp: {
+      const auto index = static_cast<std::uint32_t>(number);
+      warps_[index].scheduled = false;
+      return step(index);
+    }
+    case TagKind::add: {
+      const PendingAdd add = adds_[static_cast<std::uint32_t>(number)];
+      adds_.give_back(static_cast<std::uint32_t>(number));
+      word(add.rank, add.offset) += add.add;
+      note(4, add.rank.value, add.offset);
+      return wake(ranks_[add.rank.value].word_waiters);
+    }
+    case TagKind::expiry: {
+      const auto kernel = std::exchange(expiring_[static_cast<std::uint32_t>(number)], {}).lock();
+      expiring_.give_back(static_cast<std::uint32_t>(number));
+      if (kernel != nullptr) expire(kernel.get());
+      return;
+    }
+    case TagKind::kernel_end: {
+      const auto kernel = std::move(ending_[static_cast<std::uint32_t>(number)]);
+      ending_.give_back(static_cast<std::uint32_t>(number));
+      kernel->live = 0;
+      RankState& state = ranks_[kernel->owner.value];
+      if (state.joins == kernel.get()) engine_->release(state.semaphore);
+      return;
+    }
+    case TagKind::flow:
+      return;
+  }
+}
+
+void SimExecutor::loaded(std::uint64_t tag) {
+  const std::uint64_t number = tag & ((std::uint64_t{1} << 56) - 1);
+  if (static_cast<TagKind>(tag >> 56) == TagKind::flow) {
+    Flow& flow = flows_[number];
+    flow.done = true;
+    flow.ops = {};
+    return wake(flow.waiters);
+  }
+  const auto index = static_cast<std::uint32_t>(number);
+  if (--warps_[index].loads == 0) finish_copies(index);
+}
+
+void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }
+
+void SimExecutor::fault_began(const sim::Fault& fault) {
+  stats_.faults.push_back(
+      fmt::format("{} at {} us", sim::name_of(fault.kind), sim::to_micros(engine_->now())));
+}
+
+}  // namespace engram::sim_backend

@@ -1,0 +1,230 @@
+#include "executor.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace engram::sim_backend {
+namespace {
+
+sim::Picos as_picos(Nanos t) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4000;
+  return sim::Picos{std::clamp<std::int64_t>(t.count(), 0, kMost) * 1000};
+}
+
+}  // namespace
+
+SimExecutor::SimExecutor(const SimOptions& options, const core::Capabilities& capabilities)
+    : options_(options),
+      capabilities_(capabilities),
+      memory_(options.grid, !options.row_check.has_value()) {
+  results_.resize(options.grid.num_ranks());
+}
+
+Result<core::BackendStats> SimExecutor::run(const core::RankMain& main) {
+  const std::uint32_t num_ranks = options_.grid.num_ranks();
+  sim::EngineOptions engine;
+  engine.ranks = num_ranks;
+  engine.watchdog = options_.watchdog;
+  engine.stack_kib = 512;
+  auto created = sim::Engine::create(engine);
+  if (!created) return tl::unexpected(created.error());
+  engine_ = std::move(*created);
+  auto fabric = sim::Fabric::create(*engine_, *this, options_.fabric);
+  if (!fabric) return tl::unexpected(fabric.error());
+  fabric_ = std::move(*fabric);
+  for (std::uint32_t r = 0; r < num_ranks; ++r) {
+    RankState& state = ranks_.emplace_back();
+    state.signals.resize(num_ranks + 4);
+    state.semaphore = engine_->create_semaphore(fmt::format("rank {}", r));
+  }
+  std::optional<std::uint32_t> first_failed;
+  const auto ran = engine_->run([&](Rank rank) {
+    host::HostTransport transport(*this, rank);
+    results_[rank.value] = main(transport);
+    if (!results_[rank.value] && !first_failed) first_failed = rank.value;
+    if (results_[rank.value]) drain(rank);
+  });
+  if (has_fatal_) return tl::unexpected(fatal_);
+  if (first_failed) return within(results_[*first_failed].error(), "rank ", *first_failed);
+  if (!ran) {
+    const std::string waits = who_waits();
+    Error error = ran.error();
+    if (!waits.empty()) error.message += "; " + waits;
+    return tl::unexpected(std::move(error));
+  }
+  if (wrong_rows_ > 0) return fail(ErrorCode::wrong_bytes, wrong_rows_, " rows arrived wrong");
+  collect(stats_);
+  return stats_;
+}
+
+Nanos SimExecutor::now() const { return std::chrono::duration_cast<Nanos>(engine_->now()); }
+
+Result<void> SimExecutor::open_queues(Rank rank, const core::QueueShape& queues) {
+  if (queue_shape_ && queue_shape_->depth != queues.depth) {
+    return fail(ErrorCode::invalid_argument, "rank ", rank.value, " opens QPs of depth ",
+                queues.depth, ", others of depth ", queue_shape_->depth);
+  }
+  queue_shape_ = queues;
+  return {};
+}
+
+void SimExecutor::launch(Rank rank, std::shared_ptr<host::Kernel> kernel) {
+  kernel->live = kernel->blocks * kernel->warps_per_block;
+  const bool as_flow =
+      options_.fabric.fidelity == sim::Fidelity::flow && kernel->kind == host::KernelKind::issue;
+  const bool direct = options_.paths.nvlink_loads || options_.paths.host_loads;
+  std::vector<std::uint32_t> started;
+  for (std::uint32_t b = 0; b < kernel->blocks; ++b) {
+    for (std::uint32_t w = 0; w < kernel->warps_per_block; ++w) {
+      host::Warp& warp =
+          kernel->warps.emplace_back(rank, options_.grid, memory_, direct, host::WarpPosition{b, w},
+                                     kernel->body, kernel->requests);
+      if (as_flow) continue;
+      RunningWarp running;
+      running.kernel = kernel;
+      running.warp = &warp;
+      started.push_back(warps_.take(std::move(running)));
+    }
+  }
+  if (as_flow) return launch_as_flows(rank, kernel);
+  const sim::Picos begin = options_.fabric.profile.gpu.kernel_launch;
+  for (const std::uint32_t index : started) schedule(index, begin);
+}
+
+Result<void> SimExecutor::join(Rank rank, host::Kernel& kernel, Nanos limit) {
+  RankState& state = ranks_[rank.value];
+  const sim::Picos until = engine_->now() + as_picos(limit);
+  while (kernel.live > 0) {
+    state.joins = &kernel;
+    const sim::Wake woke = engine_->acquire_for(state.semaphore, until - engine_->now());
+    state.joins = nullptr;
+    if (woke == sim::Wake::stopped) {
+      return fail(ErrorCode::deadlock, "rank ", rank.value, ": the run ended while a ",
+                  host::name_of(kernel.kind), " kernel was running");
+    }
+    if (woke == sim::Wake::timed_out && kernel.live > 0) {
+      return fail(ErrorCode::timed_out, "rank ", rank.value, ": a ", host::name_of(kernel.kind),
+                  " kernel did not end within ", limit.count(), " ns: ", who_waits());
+    }
+  }
+  return {};
+}
+
+Result<void> SimExecutor::meet(Rank rank) {
+  const std::uint32_t num_ranks = options_.grid.num_ranks();
+  if (++met_ % num_ranks == 0) {
+    for (RankState& state : ranks_) {
+      // First the flag: a release may run the other rank before it returns.
+      if (std::exchange(state.meets, false)) engine_->release(state.semaphore);
+    }
+    return {};
+  }
+  RankState& state = ranks_[rank.value];
+  state.meets = true;
+  while (state.meets) {
+    if (engine_->acquire(state.semaphore) == sim::Wake::stopped) {
+      return fail(ErrorCode::deadlock, "rank ", rank.value, " waits for all ranks to open windows");
+    }
+  }
+  return {};
+}
+
+/// A program may end with completions on their way (a barrier's last signals): those still come.
+void SimExecutor::drain(Rank rank) {
+  RankState& state = ranks_[rank.value];
+  state.drains = true;
+  while (state.outstanding > 0 && engine_->acquire(state.semaphore) == sim::Wake::acquired) {
+  }
+}
+
+sim::QpId SimExecutor::open_qp(Rank rank, std::uint32_t context, Rank peer) {
+  auto& table = ranks_[rank.value].qps;
+  const std::size_t at = std::size_t{context} * options_.grid.num_ranks() + peer.value;
+  if (at >= table.size()) table.resize((context + 1ull) * options_.grid.num_ranks());
+  if (table[at] == 0) {
+    sim::QpOptions options;
+    options.depth = queue_shape_ ? queue_shape_->depth : core::QueueShape{}.depth;
+    options.service_level = options_.service_level;
+    options.shared = true;  // by the warps of one block
+    auto qp = fabric_->open_qp(rank, QpIndex{context}, peer, options);
+    if (!qp) {
+      // A wrong configuration, seen only now: end the run with its message.
+      if (!has_fatal_) fatal_ = qp.error();
+      has_fatal_ = true;
+      engine_->stop(qp.error());
+      return sim::QpId{};
+    }
+    table[at] = qp->value + 1;
+    if (qp->value >= queues_.size()) queues_.resize(qp->value + 1);
+    queues_[qp->value].open = true;
+  }
+  return sim::QpId{table[at] - 1};
+}
+
+SimExecutor::Queue& SimExecutor::queue(sim::QpId qp) { return queues_[qp.value]; }
+
+std::int32_t& SimExecutor::word(Rank rank, std::uint64_t offset) {
+  return *reinterpret_cast<std::int32_t*>(memory_.at(rank, host::Window::buffer, offset));
+}
+
+sim::Memory SimExecutor::storage_memory() const {
+  return memory_.layout().kind() == core::WindowKind::gpu ? sim::Memory::gpu : sim::Memory::host;
+}
+
+std::string SimExecutor::who_waits() {
+  std::string text;
+  std::uint32_t listed = 0;
+  for (RunningWarp& running : warps_.items()) {
+    if (running.warp == nullptr || !running.blocked) continue;
+    if (++listed > 4) return text + "; ...";
+    const host::Op& op = *running.warp->head();
+    if (!text.empty()) text += "; ";
+    text += fmt::format("rank {} ({} warp {} of block {}) waits for ", running.warp->rank().value,
+                        host::name_of(running.kernel->kind), running.warp->position().warp,
+                        running.warp->position().block);
+    if (!host::stops(op.kind)) {
+      text += fmt::format("a free slot on QP {} to rank {}", op.qp, op.peer.value);
+    } else if (op.kind == host::OpKind::wait_request && op.slot->queue < queues_.size()) {
+      const auto info = fabric_->qp_info(sim::QpId{op.slot->queue});
+      const sim::QpCounters counters = fabric_->counters(sim::QpId{op.slot->queue});
+      text += fmt::format("completions on QP {} to rank {} ({} un-rung, {} outstanding)",
+                          info.index.value, info.remote.value, counters.posted - counters.rung,
+                          counters.rung - counters.completed);
+    } else if (op.kind == host::OpKind::wait_signal) {
+      text += fmt::format("signal {} to reach {}, now {}", op.signal, op.value,
+                          ranks_[running.warp->rank().value].signals[op.signal]);
+    } else if (op.kind == host::OpKind::wait_word) {
+      text += fmt::format("a barrier word to reach {}, now {}", static_cast<std::int64_t>(op.value),
+                          word(op.peer, op.dst_offset));
+    } else {
+      text += fmt::format("a flush of QP {}", op.qp);
+    }
+  }
+  return text;
+}
+
+void SimExecutor::collect(core::BackendStats& stats) {
+  stats.queues = fabric_->num_qps();
+  stats.steps = fabric_->num_events();
+  const double length = static_cast<double>(std::max<std::int64_t>(1, engine_->now().count()));
+  const auto links = options_.fabric.topology.links();
+  const auto add = [&](const std::string& name, const sim::LinkCounters& counters) {
+    if (counters.bytes == 0) return;
+    stats.links.push_back(
+        {name, static_cast<double>(counters.busy.count()) / length, Bytes{counters.bytes}});
+  };
+  for (std::uint32_t l = 0; l < links.size(); ++l) {
+    const sim::LinkCounters& counters = fabric_->link_counters(model::LinkIndex{l});
+    const model::Vertex& from = options_.fabric.topology.vertices()[links[l].from.value];
+    if (from.kind == model::VertexKind::nic) stats.wire += Bytes{counters.bytes};
+    add(links[l].name, counters);
+  }
+  for (std::uint32_t r = 0; r < options_.grid.num_ranks(); ++r) {
+    stats.doorbells += fabric_->nic_counters(Rank{r}).doorbells;
+    add(fmt::format("nvlink.{}.in", r), fabric_->nvlink_in(Rank{r}));
+    add(fmt::format("nvlink.{}.out", r), fabric_->nvlink_out(Rank{r}));
+    add(fmt::format("host.{}", r), fabric_->host_link(Rank{r}));
+  }
+}
+
+}  // namespace engram::sim_backend

@@ -1,0 +1,39 @@
+// The backends of this build, by the name a scenario gives them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engram/core/backend.hpp"
+#include "engram/tools/scenario.hpp"
+#include "platform.hpp"
+
+namespace engram::tools {
+
+/// What a run asks of a backend beside its scenario.
+struct BackendNeeds {
+  Fidelity fidelity = Fidelity::message;
+  /// Set: rows are shown to this check as they arrive instead of being kept.
+  std::function<bool(Rank, std::uint64_t offset, std::span<const std::byte>)> row_check;
+  /// Whether events go to the trace at this moment; null = no trace.
+  const bool* tracing = nullptr;
+  class TraceSink* trace = nullptr;
+};
+
+/// Keeps what the backend points at alive.
+struct MadeBackend {
+  std::unique_ptr<core::Backend> backend;
+  std::shared_ptr<void> keeps;
+};
+
+/// "rank N" of a fault. Errors: invalid_argument, saying what is accepted.
+[[nodiscard]] Result<Rank> target_rank(const Scenario& scenario, const Fault& fault);
+
+/// Errors: unsupported for a backend that this build or machine lacks, naming those it has;
+/// whatever the backend refuses.
+[[nodiscard]] Result<MadeBackend> make_backend(const Scenario& scenario, const Platform& platform,
+                                               const BackendNeeds& needs);
+
+}  // namespace engram::tools

@@ -1,0 +1,241 @@
+#include "fetch_run.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engram/core/row_pattern.hpp"
+#include "random.hpp"
+
+namespace engram::tools {
+namespace {
+
+/// Tables up to this size are written; larger ones are generated, row by row, when they are read.
+constexpr Bytes kMostStored = kGiB;
+
+core::RowPattern pattern_of(const Scenario& scenario) { return {scenario.run.seed}; }
+
+/// The bytes of any rank's segment, computed instead of kept.
+core::SegmentFunction generated_rows(const core::TableLayout& table, core::RowPattern pattern) {
+  return [table, pattern](Rank owner, std::uint64_t offset, std::span<std::byte> out) {
+    std::uint32_t layer = table.num_layers() - 1;
+    while (layer > 0 && table.place(LayerIndex{layer}).base_offset > offset) --layer;
+    const core::LayerPlace& place = table.place(LayerIndex{layer});
+    const auto first = core::global_row(table, LayerIndex{layer}, owner, offset);
+    for (std::uint64_t at = 0; at < out.size(); at += place.row_bytes) {
+      pattern.fill(LayerIndex{layer}, static_cast<std::uint64_t>(first) + at / place.row_bytes,
+                   out.subspan(at, std::min<std::size_t>(place.row_bytes, out.size() - at)));
+    }
+  };
+}
+
+std::vector<std::uint32_t> wait_order(const Scenario& scenario, std::uint32_t layers, Rank rank,
+                                      std::uint32_t repeat) {
+  std::vector<std::uint32_t> order(layers);
+  std::iota(order.begin(), order.end(), 0u);
+  if (scenario.fetch.wait_order == WaitOrder::reverse) std::ranges::reverse(order);
+  if (scenario.fetch.wait_order == WaitOrder::shuffled) {
+    Stream stream(scenario.run.seed, rank.value, repeat, 0x0a17);
+    for (std::uint32_t i = layers; i > 1; --i) std::swap(order[i - 1], order[stream.below(i)]);
+  }
+  return order;
+}
+
+}  // namespace
+
+/// Per rank: where its rows lie and which they are, so that an arriving row names its index.
+class StreamCheck {
+ public:
+  StreamCheck(std::uint32_t num_ranks, core::RowPattern pattern)
+      : pattern_(pattern), ranks_(num_ranks) {}
+
+  void expect(Rank rank, const core::EngramTable& table, const core::Fetch& fetch,
+              IndexBatch batch) {
+    Expected& expected = ranks_[rank.value];
+    expected.batch = std::move(batch);
+    expected.base.clear();
+    expected.row.clear();
+    for (std::uint32_t l = 0; l < expected.batch.layers; ++l) {
+      expected.base.push_back(fetch.row_offset(LayerIndex{l}).count);
+      expected.row.push_back(table.layout().place(LayerIndex{l}).row_bytes);
+    }
+    expected.missing = std::ranges::count_if(expected.batch.rows, [](auto r) { return r >= 0; });
+  }
+
+  bool arrived(Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
+    Expected& expected = ranks_[rank.value];
+    --expected.missing;
+    std::uint32_t layer = expected.batch.layers - 1;
+    while (layer > 0 && expected.base[layer] > offset) --layer;
+    const std::uint64_t i = (offset - expected.base[layer]) / expected.row[layer];
+    const auto rows = expected.batch.layer(LayerIndex{layer});
+    return i < rows.size() && row.size() == expected.row[layer] &&
+           pattern_.matches(LayerIndex{layer}, rows[i], row);
+  }
+
+  [[nodiscard]] std::int64_t missing(Rank rank) const { return ranks_[rank.value].missing; }
+
+ private:
+  struct Expected {
+    IndexBatch batch;
+    std::vector<std::uint64_t> base, row;
+    std::int64_t missing = 0;
+  };
+  core::RowPattern pattern_;
+  std::vector<Expected> ranks_;
+};
+
+Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& platform) {
+  const TableSection& section = scenario.table;
+  const auto refuse = [&](std::string_view key, std::string_view value, std::string_view accepted) {
+    return fail(ErrorCode::invalid_argument, scenario.where(key), ": ", value,
+                " is not available on the ", scenario.run.backend,
+                " backend; accepted: ", accepted);
+  };
+  if (section.placement == Placement::tiered) {
+    return refuse("table.placement", "tiered", "host, gpu");
+  }
+  if (section.scales == ScaleStore::sharded) {
+    return refuse("table.scales", "sharded", "replicated, in_row");
+  }
+  if (scenario.fetch.dedup) return refuse("fetch.dedup", "true", "false");
+
+  std::vector<core::LayerShape> layers;
+  for (const std::uint64_t rows : section.rows_of_layers(platform.grid.num_ranks())) {
+    layers.push_back({rows, section.row_bytes(), section.packs()});
+  }
+  auto table = core::TableLayout::create(std::move(layers), platform.grid.num_ranks());
+  if (!table) return at_key(scenario, "table", table.error());
+
+  core::EngramOptions options;
+  options.placement =
+      section.placement == Placement::gpu ? core::Placement::gpu : core::Placement::host;
+  options.compat = scenario.run.compat;
+  options.sizing = scenario.run.compat ? core::SizingRule::older : core::SizingRule::newer;
+  options.overrides = {scenario.fetch.qps, scenario.fetch.depth, scenario.fetch.flush_depth,
+                       scenario.fetch.sms};
+  options.largest = {table->num_layers(), scenario.fetch.tokens, scenario.fetch.entries_per_token};
+  const Bytes all = platform.grid.num_ranks() * table->segment_bytes();
+  const bool generated = section.contents == RowContents::generated ||
+                         (section.contents == RowContents::automatic && all > kMostStored);
+  if (generated) options.segment = generated_rows(*table, pattern_of(scenario));
+  const core::IndexShape largest = options.largest;
+  return FetchSetup{std::move(*table), largest, std::move(options)};
+}
+
+FetchRun::FetchRun(const Scenario& scenario, const FetchSetup& setup, const Workload& workload,
+                   std::uint32_t num_ranks, bool stream, RunObserver& observer)
+    : scenario_(scenario), setup_(setup), workload_(workload), observer_(observer) {
+  measured_.samples.assign(scenario.run.repeat, std::vector<RankSample>(num_ranks));
+  measured_.served.assign(num_ranks, 0);
+  if (stream) stream_ = std::make_unique<StreamCheck>(num_ranks, pattern_of(scenario));
+}
+FetchRun::~FetchRun() = default;
+
+bool FetchRun::row_arrived(Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
+  return stream_->arrived(rank, offset, row) || !scenario_.run.check;
+}
+
+Result<void> FetchRun::rank_main(core::Transport& transport) {
+  const Nanos limit = scenario_.run.deadline;
+  auto table = core::EngramTable::create(transport, setup_.table, setup_.options);
+  if (!table) return tl::unexpected(table.error());
+  if (!setup_.options.segment) {
+    if (auto written = write_rows(*table, transport.rank()); !written) return written;
+  }
+  for (std::uint32_t repeat = 0; repeat < scenario_.run.repeat; ++repeat) {
+    if (auto all = transport.barrier(limit); !all) return all;
+    tracing_ = repeat == 0;
+    if (auto done = one_fetch(*table, transport, repeat); !done) {
+      return within(done.error(), "repeat ", repeat);
+    }
+    ++ended_;
+    if (observer_.on_progress && ended_ % transport.grid().num_ranks() == 0) {
+      observer_.on_progress(ended_ / transport.grid().num_ranks(), scenario_.run.repeat);
+    }
+  }
+  return transport.barrier(limit);
+}
+
+Result<void> FetchRun::write_rows(core::EngramTable& table, Rank rank) {
+  const core::RowPattern pattern = pattern_of(scenario_);
+  for (std::uint32_t l = 0; l < table.layout().num_layers(); ++l) {
+    const LayerIndex layer{l};
+    const auto run = table.layout().rows_of(layer, rank);
+    const std::uint64_t row = table.layout().place(layer).row_bytes;
+    std::vector<std::byte> bytes(run.count * row);
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+      pattern.fill(layer, run.first + i, std::span(bytes).subspan(i * row, row));
+    }
+    if (auto written = table.write(layer, bytes, scenario_.run.deadline); !written) return written;
+  }
+  return {};
+}
+
+Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& transport,
+                                 std::uint32_t repeat) {
+  const Rank rank = transport.rank();
+  const Nanos limit = scenario_.run.deadline;
+  IndexBatch batch = workload_.draw(rank, repeat);
+  const core::IndexShape shape{batch.layers, batch.tokens, batch.entries};
+  RankSample& sample = measured_.samples[repeat][rank.value];
+  if (repeat == 0) count_served(table, batch);
+
+  sample.start = transport.now();
+  auto fetch = table.fetch(shape, batch.rows);
+  if (!fetch) return tl::unexpected(fetch.error());
+  if (stream_) stream_->expect(rank, table, *fetch, batch);
+  measured_.plan = fetch->plan();
+  auto issued = table.issued(*fetch, limit);
+  if (!issued) return tl::unexpected(issued.error());
+  sample.issued = transport.now();
+  for (const std::uint32_t layer : wait_order(scenario_, shape.layers, rank, repeat)) {
+    if (auto done = table.wait(*fetch, LayerIndex{layer}, limit); !done) return done;
+  }
+  sample.end = transport.now();
+
+  sample.counts = *issued;
+  for (std::size_t p = 0; p < core::kNumPaths; ++p) {
+    const auto& reads = fetch->reads_by(static_cast<core::Path>(p));
+    sample.reads[p] = reads.requests;
+    if (static_cast<core::Path>(p) != core::Path::none) sample.payload += reads.bytes;
+  }
+  if (scenario_.run.check) {
+    if (auto right = check_rows(table, *fetch, batch, rank); !right) return right;
+  }
+  return table.finish(std::move(*fetch), limit);
+}
+
+Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fetch& fetch,
+                                  const IndexBatch& batch, Rank rank) {
+  if (stream_) {
+    if (stream_->missing(rank) == 0) return {};
+    return fail(ErrorCode::wrong_bytes, stream_->missing(rank), " rows did not arrive");
+  }
+  const core::RowPattern pattern = pattern_of(scenario_);
+  for (std::uint32_t l = 0; l < batch.layers; ++l) {
+    const LayerIndex layer{l};
+    const std::uint64_t row = table.layout().place(layer).row_bytes;
+    const auto rows = batch.layer(layer);
+    std::vector<std::byte> got(rows.size() * row);
+    if (auto read = table.read(fetch, layer, got); !read) return read;
+    for (std::uint64_t i = 0; i < rows.size(); ++i) {
+      if (pattern.matches(layer, rows[i], std::span(got).subspan(i * row, row))) continue;
+      return fail(ErrorCode::wrong_bytes, "layer ", l, ", token ", i / batch.entries, ", slot ",
+                  i % batch.entries, ": the bytes are not those of row ", rows[i]);
+    }
+  }
+  return {};
+}
+
+void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
+  const core::Router& router = table.router();
+  for (std::uint32_t l = 0; l < batch.layers; ++l) {
+    for (const std::int64_t row : batch.layer(LayerIndex{l})) {
+      const core::Place place = router.route(l, row);
+      if (place.path != core::Path::rdma) continue;
+      ++measured_.served[router.grid.rank_of(router.team, router.self, place.peer).value];
+    }
+  }
+}
+
+}  // namespace engram::tools

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "backend_table.hpp"
+#include "engram/model/topology_text.hpp"
+#include "engram/tools/run.hpp"
+#include "explain.hpp"
+#include "fetch_run.hpp"
+
+#ifndef ENGRAM_VERSION
+#define ENGRAM_VERSION "unknown"
+#endif
+
+namespace engram::tools {
+namespace {
+
+/// Runs of more network reads than these are too long event by event on a laptop.
+constexpr std::uint64_t kMostByMessage = 1'000'000, kMostByBatch = 8'000'000;
+/// Receive buffers above this are not kept: rows are checked as they arrive.
+constexpr Bytes kMostKept = 2 * kGiB;
+
+struct ChosenFidelity {
+  Fidelity fidelity;
+  std::string reason;
+};
+
+ChosenFidelity choose_fidelity(const Scenario& scenario, std::uint64_t reads) {
+  if (scenario.run.backend != "sim") return {Fidelity::message, "the only one of this backend"};
+  if (scenario.run.fidelity != Fidelity::automatic) return {scenario.run.fidelity, "asked for"};
+  if (reads <= kMostByMessage)
+    return {Fidelity::message, fmt::format("{} reads, up to a million", reads)};
+  if (reads <= kMostByBatch)
+    return {Fidelity::batch, fmt::format("{} reads, over a million", reads)};
+  return {Fidelity::flow, fmt::format("{} reads, over eight million", reads)};
+}
+
+/// Failures of the run itself, which have a result; everything else is bad input or machine.
+bool is_failure_of_run(ErrorCode code) {
+  return code == ErrorCode::timed_out || code == ErrorCode::deadlock ||
+         code == ErrorCode::peer_lost || code == ErrorCode::wrong_bytes;
+}
+
+}  // namespace
+
+Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) {
+  if (scenario.run.operation != Operation::fetch) {
+    return fail(ErrorCode::invalid_argument, scenario.where("run.operation"), ": '",
+                name_of(scenario.run.operation), "' has no runner yet; accepted: fetch");
+  }
+  auto platform = make_platform(scenario);
+  if (!platform) return tl::unexpected(platform.error());
+  auto setup = make_fetch_setup(scenario, *platform);
+  if (!setup) return tl::unexpected(setup.error());
+  auto workload = Workload::create(scenario);
+  if (!workload) return tl::unexpected(workload.error());
+
+  const std::uint32_t ranks = platform->grid.num_ranks();
+  const ChosenFidelity chosen =
+      choose_fidelity(scenario, setup->largest.count() * ranks * scenario.run.repeat);
+  const Bytes kept = ranks * core::EngramTable::receive_bytes(setup->table, setup->largest);
+  const bool stream = scenario.run.backend == "sim" && kept > kMostKept;
+  FetchRun run(scenario, *setup, *workload, ranks, stream, observer);
+
+  BackendNeeds needs;
+  needs.fidelity = chosen.fidelity;
+  needs.trace = observer.trace;
+  needs.tracing = &run.tracing();
+  if (stream) {
+    needs.row_check = [&run](Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
+      return run.row_arrived(rank, offset, row);
+    };
+  }
+  auto made = make_backend(scenario, *platform, needs);
+  if (!made) return tl::unexpected(made.error());
+
+  const auto stats =
+      made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
+  if (!stats && !is_failure_of_run(stats.error().code)) return tl::unexpected(stats.error());
+
+  RunResult result;
+  result.operation = name_of(scenario.run.operation);
+  result.backend = scenario.run.backend;
+  result.profile = scenario.cluster.profile;
+  result.fidelity = name_of(chosen.fidelity);
+  result.fidelity_reason = chosen.reason;
+  result.ranks = ranks;
+  result.seed = scenario.run.seed;
+  result.version = ENGRAM_VERSION;
+  if (scenario.run.check) result.verified = stats.has_value();
+  if (!stats) result.failure = stats.error().message;
+  explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
+          result);
+  return result;
+}
+
+}  // namespace engram::tools
