@@ -36,7 +36,11 @@ GatherShape shape_of(const GatherRowsArgs& args, int num_sms, int sm_limit) {
                            alignment_of(args.owners));
   for (int l = 0; l < std::clamp(args.num_layers, 0, kMaxLayers); ++l) {
     alignment = std::min(alignment, alignment_of(args.layers[l].base_offset));
+    if (args.tail.row_bytes > 0) {
+      alignment = std::min(alignment, alignment_of(args.layers[l].tail_offset));
+    }
   }
+  if (args.tail.row_bytes > 0) alignment = std::min(alignment, alignment_of(args.tail.owners));
   return {.num_rows = args.num_rows(),
           .row_bytes = args.row_bytes,
           .tail_bytes = args.tail.row_bytes,

@@ -49,10 +49,10 @@ inline constexpr int kMaxOrderBuckets = 9216;  ///< counters of the one block, 3
 enum class RowPath { own_memory, nvlink, host };
 
 struct FetchShape {
-  GatherShape gather;
+  GatherShape gather{};
   RowPath path = RowPath::nvlink;  ///< the slowest one in the fetch
-  Bytes span;                      ///< from the first to the last byte that indices may reach there
-  std::optional<double> distinct_share;  ///< distinct rows / rows, where the caller knows it
+  Bytes span{};                     ///< from the first to the last byte that indices may reach there
+  std::optional<double> distinct_share{}; ///< distinct rows / rows, where the caller knows it
   int assist_threads = 0;  ///< host threads ready to gather into pinned staging; 0 = no such service
 };
 
@@ -61,7 +61,7 @@ struct FetchPlan {
   FetchOrder order = FetchOrder::as_given;
   bool unique = false;    ///< read each distinct row once
   bool assisted = false;  ///< host threads gather; `order` and `unique` do not apply
-  GatherLaunch gather;
+  GatherLaunch gather{};
   Nanos expected{0};
 };
 

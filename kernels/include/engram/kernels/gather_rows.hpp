@@ -22,8 +22,8 @@ struct GatherRowsArgs {
   int entries_per_token = 0;
   int row_bytes = 0;  ///< multiple of 4, the same in every layer; without the tail of a split row
   std::array<LayerRows, kMaxLayers> layers{};
-  RowOwners owners;
-  RowTail tail;
+  RowOwners owners{};
+  RowTail tail{};
   ErrorRecord* error = nullptr;  ///< mapped; an index out of range is written here. Null: unchecked
   int rank = -1;                 ///< ours, for the record
   bool write_missing = true;     ///< rows of -1 and out of range become zeros; false: left alone

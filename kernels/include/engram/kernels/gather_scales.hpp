@@ -30,8 +30,8 @@ struct GatherScalesArgs {
   int packs_per_row = 0;
   ScaleLayout layout = ScaleLayout::row_major;
   std::int64_t num_rows = 0;      ///< of the table
-  FastDivide entries_per_owner;   ///< for a table shared out over owners; replicated: num_rows
-  RowOwners owners;               ///< [rows there, packs_per_row]; replicated: one. No nulls
+  FastDivide entries_per_owner{};   ///< for a table shared out over owners; replicated: num_rows
+  RowOwners owners{};             ///< [rows there, packs_per_row]; replicated: one. No nulls
   ErrorRecord* error = nullptr;   ///< as in gather_rows
   int rank = -1;
   int layer = 0;  ///< for the record

@@ -34,7 +34,7 @@ struct RowOwners {
 struct RowTail {
   int row_bytes = 0;        ///< multiple of 4
   bool replicated = false;  ///< every tail lies behind owners.inline_base[0], by global row
-  RowOwners owners;         ///< as the table's; same nulls when not replicated
+  RowOwners owners{};       ///< as the table's; same nulls when not replicated
 };
 
 }  // namespace engram::kernels
