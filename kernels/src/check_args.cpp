@@ -23,15 +23,15 @@ int alignment_of(const RowOwners& owners) {
 Result<void> check_owners(const RowOwners& owners, const char* what) {
   if (owners.num_owners < 1 ||
       (owners.device_base == nullptr && owners.num_owners > kInlineOwners)) {
-    return fail(ErrorCode::invalid_argument, what, ": ", owners.num_owners,
-                " owners; 1 to ", kInlineOwners, " without a device array");
+    return fail(ErrorCode::invalid_argument, what, ": ", owners.num_owners, " owners; 1 to ",
+                kInlineOwners, " without a device array");
   }
   return {};
 }
 
 }  // namespace
 
-GatherShape shape_of(const GatherRowsArgs& args, int num_sms, int sm_limit) {
+GatherShape shape_of(const GatherRowsArgs& args, int num_sms, int sm_limit, RowPath path) {
   int alignment = std::min(alignment_of(reinterpret_cast<std::uintptr_t>(args.fetched)),
                            alignment_of(args.owners));
   for (int l = 0; l < std::clamp(args.num_layers, 0, kMaxLayers); ++l) {
@@ -46,7 +46,8 @@ GatherShape shape_of(const GatherRowsArgs& args, int num_sms, int sm_limit) {
           .tail_bytes = args.tail.row_bytes,
           .alignment = alignment,
           .num_sms = num_sms,
-          .sm_limit = sm_limit};
+          .sm_limit = sm_limit,
+          .path = path};
 }
 
 Result<void> check_args(const GatherRowsArgs& args) {
@@ -55,13 +56,13 @@ Result<void> check_args(const GatherRowsArgs& args) {
                 " go into one launch");
   }
   if (args.num_tokens < 0 || args.entries_per_token < 0) {
-    return fail(ErrorCode::invalid_argument, args.num_tokens, " tokens of ",
-                args.entries_per_token, " entries");
+    return fail(ErrorCode::invalid_argument, args.num_tokens, " tokens of ", args.entries_per_token,
+                " entries");
   }
   if (args.row_bytes <= 0 || args.row_bytes % 4 != 0 || args.tail.row_bytes < 0 ||
       args.tail.row_bytes % 4 != 0) {
-    return fail(ErrorCode::invalid_argument, "rows of ", args.row_bytes, " + ",
-                args.tail.row_bytes, " bytes; multiples of 4 are needed");
+    return fail(ErrorCode::invalid_argument, "rows of ", args.row_bytes, " + ", args.tail.row_bytes,
+                " bytes; multiples of 4 are needed");
   }
   if (auto owners = check_owners(args.owners, "rows"); !owners) return owners;
   if (args.tail.row_bytes > 0) {

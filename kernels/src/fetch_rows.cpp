@@ -56,8 +56,7 @@ Result<void> launch_fetch_rows(GatherRowsArgs args, const FetchPlan& plan, void*
     mode = Launch::programmatic;
   }
   if (plan.order != FetchOrder::as_given) {
-    if (auto done =
-            launch_order_rows(args, plan.order, order_space, parts->order, stream, mode);
+    if (auto done = launch_order_rows(args, plan.order, order_space, parts->order, stream, mode);
         !done) {
       return done;
     }

@@ -11,6 +11,7 @@ namespace {
 constexpr int kFewSmThreads = 1024;
 constexpr int kManySmThreads = 256;
 constexpr int kOrderedHostSms = 16;  // more SMs read too far apart at once: 42 GB/s at 16 GiB
+constexpr std::int64_t kLargeOwnFetch = 32 << 20;  // bytes: several passes of all SMs
 constexpr double kHostLink = 51.4e9;
 constexpr double kNvlink = 372e9;
 constexpr double kOwnMemory = 1.9e12;
@@ -40,8 +41,8 @@ double interpolate(const std::array<Point, N>& points, double gib) {
   if (gib <= points.front().gib) return points.front().per_second;
   for (std::size_t i = 1; i < N; ++i) {
     if (gib > points[i].gib) continue;
-    const double along = std::log2(gib / points[i - 1].gib) /
-                         std::log2(points[i].gib / points[i - 1].gib);
+    const double along =
+        std::log2(gib / points[i - 1].gib) / std::log2(points[i].gib / points[i - 1].gib);
     return points[i - 1].per_second + along * (points[i].per_second - points[i - 1].per_second);
   }
   return points.back().per_second;
@@ -49,12 +50,8 @@ double interpolate(const std::array<Point, N>& points, double gib) {
 
 // Random 256-byte rows a second beyond the reach of 512 MiB, and new 64 KiB blocks a second when
 // rows come in address order.
-constexpr std::array<Point, 6> kRandomRows{{{0.5, 200e6},
-                                            {0.75, 190e6},
-                                            {1, 110e6},
-                                            {2, 60e6},
-                                            {4, 45e6},
-                                            {16, 31.5e6}}};
+constexpr std::array<Point, 6> kRandomRows{
+    {{0.5, 200e6}, {0.75, 190e6}, {1, 110e6}, {2, 60e6}, {4, 45e6}, {16, 31.5e6}}};
 constexpr std::array<Point, 2> kOrderedBlocks{{{2, 160e6}, {16, 42e6}}};
 
 Nanos seconds(double s) { return Nanos{static_cast<std::int64_t>(std::llround(s * 1e9))}; }
@@ -62,9 +59,12 @@ Nanos seconds(double s) { return Nanos{static_cast<std::int64_t>(std::llround(s 
 /// Launches included, as nodes of a graph.
 Nanos order_cost(FetchOrder order, std::int64_t num_rows) {
   switch (order) {
-    case FetchOrder::as_given: return Nanos{0};
-    case FetchOrder::by_page_small: return Nanos{8'000 + num_rows};
-    case FetchOrder::by_page_sort: return Nanos{45'000 + num_rows / 25};
+    case FetchOrder::as_given:
+      return Nanos{0};
+    case FetchOrder::by_page_small:
+      return Nanos{7'000 + num_rows / 2};
+    case FetchOrder::by_page_sort:
+      return Nanos{45'000 + num_rows / 25};
   }
   return Nanos{0};
 }
@@ -78,10 +78,10 @@ Nanos expand_cost(std::int64_t num_rows, int row_bytes) {
 
 Nanos estimate(const FetchShape& shape, std::int64_t num_rows, bool ordered) {
   const int row_bytes = shape.gather.row_bytes + shape.gather.tail_bytes;
-  if (shape.path == RowPath::host) {
+  if (shape.gather.path == RowPath::host) {
     return estimate_host_gather(num_rows, row_bytes, shape.span, ordered);
   }
-  const double rate = shape.path == RowPath::nvlink ? kNvlink : kOwnMemory;
+  const double rate = shape.gather.path == RowPath::nvlink ? kNvlink : kOwnMemory;
   return seconds(2.9e-6 + static_cast<double>(num_rows) * row_bytes / rate);
 }
 
@@ -117,15 +117,21 @@ Result<GatherLaunch> plan_gather(const GatherShape& shape) {
   const int vectors = shape.row_bytes / launch.vector_bytes;
   launch.lanes = lanes_for(vectors);
   if (shape.tail_bytes > 0) launch.lanes = std::max(launch.lanes, 8);
-  const std::int64_t chunks = shape.num_rows * ((vectors + launch.lanes - 1) / launch.lanes);
 
   const bool few = shape.sm_limit > 0 && shape.sm_limit < shape.num_sms;
-  launch.threads = few ? kFewSmThreads : kManySmThreads;
-  launch.in_flight = few ? std::min(8, launch.lanes) : 1;
+  const bool several =
+      few || (shape.path == RowPath::own_memory && shape.num_rows * whole >= kLargeOwnFetch);
+  if (several) launch.lanes = std::max(launch.lanes, 2);  // one lane alone has one chunk open
+  launch.threads = several ? kFewSmThreads : kManySmThreads;
+  launch.in_flight = several ? std::min(8, launch.lanes) : 1;
+  const std::int64_t chunks = shape.num_rows * ((vectors + launch.lanes - 1) / launch.lanes);
   const std::int64_t chunks_a_block =
       static_cast<std::int64_t>(launch.threads / launch.lanes) * launch.in_flight;
-  const std::int64_t wanted = std::max<std::int64_t>(1, (chunks + chunks_a_block - 1) / chunks_a_block);
-  const std::int64_t most = few ? shape.sm_limit : (std::int64_t{1} << 30);
+  const std::int64_t wanted =
+      std::max<std::int64_t>(1, (chunks + chunks_a_block - 1) / chunks_a_block);
+  const std::int64_t most = few       ? shape.sm_limit
+                            : several ? shape.num_sms
+                                      : (std::int64_t{1} << 30);
   launch.blocks = static_cast<std::uint32_t>(std::min(wanted, most));
   return launch;
 }
@@ -145,8 +151,8 @@ Nanos estimate_host_gather(std::int64_t num_rows, int row_bytes, Bytes span, boo
 }
 
 Nanos estimate_host_assist(std::int64_t num_rows, int row_bytes, int threads) {
-  const double rate = 42e9 * std::min(1.0, threads / 16.0);
-  return seconds(45e-6 + static_cast<double>(num_rows) * row_bytes / rate);
+  const double rate = 32e9 * std::min(1.0, threads / 16.0);
+  return seconds(10e-6 + static_cast<double>(num_rows) * row_bytes / rate);
 }
 
 Result<FetchPlan> plan_fetch(const FetchShape& shape) {
@@ -161,12 +167,14 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
   };
   auto ordered_shape = shape.gather;
   const int limit = shape.gather.sm_limit;
-  ordered_shape.sm_limit = limit > 0 ? std::min(limit, kOrderedHostSms) : kOrderedHostSms;
+  if (rows > kMaxBlockOrderedRows) {
+    ordered_shape.sm_limit = limit > 0 ? std::min(limit, kOrderedHostSms) : kOrderedHostSms;
+  }
   const auto ordered = plan_gather(ordered_shape);
   if (!ordered) return tl::unexpected(ordered.error());
 
   const bool can_number = rows < (std::int64_t{1} << 31);
-  const bool host = shape.path == RowPath::host;
+  const bool host = shape.gather.path == RowPath::host;
   const FetchOrder order = cheapest_order(rows);
   if (host && can_number) {
     consider({.order = order,
@@ -174,11 +182,13 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
               .expected = order_cost(order, rows) + estimate(shape, rows, true)});
   }
   const double share = shape.distinct_share.value_or(1.0);
-  const bool may_repeat = host || (shape.path == RowPath::nvlink && rows >= 100'000 && share <= 0.5);
+  const bool may_repeat =
+      host || (shape.gather.path == RowPath::nvlink && rows >= 100'000 && share <= 0.5);
   if (may_repeat && can_number && share < 1.0) {
     const auto distinct = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(rows)));
     const Nanos extra = unique_cost(rows) + expand_cost(rows, row_bytes);
-    consider({.unique = true, .gather = *direct, .expected = extra + estimate(shape, distinct, false)});
+    consider(
+        {.unique = true, .gather = *direct, .expected = extra + estimate(shape, distinct, false)});
     if (host) {
       consider({.order = order,
                 .unique = true,

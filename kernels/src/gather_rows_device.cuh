@@ -23,22 +23,40 @@ __device__ __forceinline__ const std::byte* tail_of(const GatherRowsArgs& args,
              : owner_base(args.tail.owners, row.owner) + offset + row.local * bytes;
 }
 
+/// A chunk's row number, asked for but not yet looked at.
+struct ChunkIndex {
+  bool wanted = false;
+  int chunk = 0;
+  std::uint64_t position = 0;
+  std::int64_t index = 0;
+};
+
+__device__ __forceinline__ ChunkIndex ask_chunk(const GatherParams& p, std::uint64_t item) {
+  const GatherRowsArgs& args = p.args;
+  ChunkIndex asked;
+  asked.position = item;
+  if (p.chunks.divisor != 1) {
+    asked.position = p.chunks.quotient(item);
+    asked.chunk = static_cast<int>(item - asked.position * p.chunks.divisor);
+  }
+  if (args.order != nullptr) asked.position = load_u32(args.order + asked.position);
+  asked.wanted =
+      args.tickets == nullptr || (load_u32(args.tickets + asked.position) & kFirstCopy) != 0;
+  if (asked.wanted) asked.index = load_index(args, asked.position);
+  return asked;
+}
+
 template <bool kTail>
-__device__ __forceinline__ ChunkPlace place_chunk(const GatherParams& p, std::uint64_t item,
+__device__ __forceinline__ ChunkPlace place_chunk(const GatherParams& p, const ChunkIndex& asked,
                                                   int chunk_bytes, bool reports) {
   const GatherRowsArgs& args = p.args;
   ChunkPlace place;
-  std::uint64_t position = item;
-  if (p.chunks.divisor != 1) {
-    position = p.chunks.quotient(item);
-    place.chunk = static_cast<int>(item - position * p.chunks.divisor);
-  }
-  if (args.order != nullptr) position = load_u32(args.order + position);
-  if (args.tickets != nullptr && (load_u32(args.tickets + position) & kFirstCopy) == 0) return place;
+  if (!asked.wanted) return place;
+  place.chunk = asked.chunk;
   const RowSource row =
-      find_row(args, p.rows_per_layer, position, reports && place.chunk == 0);
-  const std::uint64_t into_row = static_cast<std::uint64_t>(place.chunk) * chunk_bytes;
-  std::byte* const dst = args.fetched + position * args.fetched_row_bytes() + into_row;
+      find_row(args, p.rows_per_layer, asked.position, asked.index, reports && asked.chunk == 0);
+  const std::uint64_t into_row = static_cast<std::uint64_t>(asked.chunk) * chunk_bytes;
+  std::byte* const dst = args.fetched + asked.position * args.fetched_row_bytes() + into_row;
   if (row.state == RowState::missing) {
     place.dst = dst;
   } else if (row.state == RowState::present) {
@@ -48,7 +66,7 @@ __device__ __forceinline__ ChunkPlace place_chunk(const GatherParams& p, std::ui
                   row.local * static_cast<std::uint64_t>(args.row_bytes) + into_row;
       place.dst = dst;
       if constexpr (kTail) {
-        if (place.chunk == 0) place.tail = tail_of(args, row);
+        if (asked.chunk == 0) place.tail = tail_of(args, row);
       }
     }
   }
@@ -71,7 +89,7 @@ __device__ __forceinline__ void gather_one_by_one(const GatherParams& p) {
   const std::uint64_t num_groups = static_cast<std::uint64_t>(gridDim.x) * blockDim.x / kLanes;
   std::uint64_t item = (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
   for (; item < p.num_items; item += num_groups) {
-    const ChunkPlace place = place_chunk<kTail>(p, item, kLanes * kLoad, lane == 0);
+    const ChunkPlace place = place_chunk<kTail>(p, ask_chunk(p, item), kLanes * kLoad, lane == 0);
     if (place.dst == nullptr) continue;
     const int vector = place.chunk * kLanes + lane;
     Word<kLoad> v{};
@@ -89,54 +107,61 @@ __device__ __forceinline__ void gather_one_by_one(const GatherParams& p) {
   }
 }
 
-/// kOpen consecutive chunks a lane group and pass: lane i works out address i, all read chunk
-/// after chunk, and the next addresses are asked for before the stores wait for the loads.
+/// kOpen consecutive chunks a lane group and pass. Lane i works out address i; then all loads are
+/// issued without anything between them that waits, the next row numbers are asked for, and only
+/// then do the stores wait. Warps stay whole: groups past the end have nothing to do.
 template <int kLoad, int kStore, int kLanes, int kOpen, bool kTail>
 __device__ __forceinline__ void gather_several(const GatherParams& p) {
   static_assert(kOpen <= kLanes, "a lane holds one address");
+  constexpr unsigned kAll = 0xffff'ffffu;
+  constexpr int kGroups = 32 / kLanes;  // of a warp
   const int lane = threadIdx.x % kLanes;
-  const unsigned mask = kLanes == 32 ? 0xffff'ffffu
-                                     : ((1u << kLanes % 32) - 1) << (threadIdx.x % 32 - lane);
+  const std::uint64_t warp =
+      (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x / kLanes * kOpen;
-  std::uint64_t first =
-      (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes * kOpen;
-  const auto place_own = [&](std::uint64_t from) {
-    return lane < kOpen && from + lane < p.num_items
-               ? place_chunk<kTail>(p, from + lane, kLanes * kLoad, true)
-               : ChunkPlace{};
+  const bool ragged = p.num_vectors % kLanes != 0;
+  const int own_offset = static_cast<int>(threadIdx.x) % 32 / kLanes * kOpen + lane;
+  std::uint64_t first = warp * kGroups * kOpen;  // the warp's first chunk
+  const auto ask_own = [&] {
+    const std::uint64_t item = first + own_offset;
+    return lane < kOpen && item < p.num_items ? ask_chunk(p, item) : ChunkIndex{};
   };
-  ChunkPlace own = place_own(first);
+  const auto from_lane = [](const std::byte* pointer, int u) {
+    return reinterpret_cast<std::byte*>(
+        __shfl_sync(kAll, reinterpret_cast<unsigned long long>(pointer), u, kLanes));
+  };
+  ChunkPlace own = place_chunk<kTail>(p, ask_own(), kLanes * kLoad, true);
   while (first < p.num_items) {
+    const std::byte* src[kOpen];
+    bool mine[kOpen];
+#pragma unroll
+    for (int u = 0; u < kOpen; ++u) {
+      src[u] = from_lane(own.src, u);
+      mine[u] = !ragged || __shfl_sync(kAll, own.chunk, u, kLanes) * kLanes + lane < p.num_vectors;
+    }
     Word<kLoad> v[kOpen];
 #pragma unroll
     for (int u = 0; u < kOpen; ++u) {
-      const auto src = reinterpret_cast<const std::byte*>(
-          __shfl_sync(mask, reinterpret_cast<unsigned long long>(own.src), u, kLanes));
-      const int chunk = __shfl_sync(mask, own.chunk, u, kLanes);
-      v[u] = Word<kLoad>{};
-      if (src != nullptr && chunk * kLanes + lane < p.num_vectors) {
-        v[u] = load_global<kLoad>(src + lane * kLoad);
-      }
+      v[u] = load_global_if<kLoad>(mine[u] && src[u] != nullptr, src[u] + lane * kLoad);
     }
+    Word<kStore> tail{};
+    if constexpr (kTail) tail = load_global_if<kStore>(own.tail != nullptr, own.tail);
     first += stride;
-    const ChunkPlace next = place_own(first);
+    const ChunkIndex asked = ask_own();
     if constexpr (kTail) {
       if (own.dst != nullptr && own.chunk == 0) {
-        for (int word = 0; word * kStore < p.args.tail.row_bytes; ++word) {
+        for (int word = 1; word * kStore < p.args.tail.row_bytes; ++word) {
           copy_tail_word<kStore>(p.args, own, word);
         }
+        store_global<kStore>(own.dst + p.args.row_bytes, tail);
       }
     }
 #pragma unroll
     for (int u = 0; u < kOpen; ++u) {
-      const auto dst = reinterpret_cast<std::byte*>(
-          __shfl_sync(mask, reinterpret_cast<unsigned long long>(own.dst), u, kLanes));
-      const int chunk = __shfl_sync(mask, own.chunk, u, kLanes);
-      if (dst != nullptr && chunk * kLanes + lane < p.num_vectors) {
-        store_pieces<kLoad, kStore>(dst + lane * kLoad, v[u]);
-      }
+      std::byte* const dst = from_lane(own.dst, u);
+      if (mine[u] && dst != nullptr) store_pieces<kLoad, kStore>(dst + lane * kLoad, v[u]);
     }
-    own = next;
+    own = place_chunk<kTail>(p, asked, kLanes * kLoad, true);
   }
 }
 

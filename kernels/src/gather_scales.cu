@@ -14,8 +14,8 @@ Result<void> launch_gather_scales(const GatherScalesArgs& args, cudaStream_t str
   }
   if (args.owners.num_owners < 1 ||
       (args.owners.device_base == nullptr && args.owners.num_owners > kInlineOwners)) {
-    return fail(ErrorCode::invalid_argument, "scales of ", args.owners.num_owners,
-                " owners; 1 to ", kInlineOwners, " without a device array");
+    return fail(ErrorCode::invalid_argument, "scales of ", args.owners.num_owners, " owners; 1 to ",
+                kInlineOwners, " without a device array");
   }
   const auto reach = static_cast<unsigned __int128>(args.entries_per_owner.divisor) *
                      static_cast<unsigned>(args.owners.num_owners);
@@ -32,7 +32,7 @@ Result<void> launch_gather_scales(const GatherScalesArgs& args, cudaStream_t str
       static_cast<std::uint32_t>(std::min<std::int64_t>((num_packs + 255) / 256, 1 << 20));
   return launch_kernel(row_major ? gather_scales_kernel<ScaleLayout::row_major>
                                  : gather_scales_kernel<ScaleLayout::column_major>,
-                       blocks, 256, stream, mode, "gather_scales", args,
+                       blocks, 256, {.stream = stream, .mode = mode}, "gather_scales", args,
                        FastDivide(static_cast<std::uint64_t>(row_major ? columns : column)),
                        FastDivide(static_cast<std::uint64_t>(args.packs_per_row)),
                        static_cast<std::uint64_t>(num_packs));

@@ -8,11 +8,11 @@
 
 namespace engram::kernels {
 
-__device__ __forceinline__ std::uint32_t read_pack(const GatherScalesArgs& args,
-                                                   std::int64_t token, int entry, int pack) {
+__device__ __forceinline__ std::uint32_t read_pack(const GatherScalesArgs& args, std::int64_t token,
+                                                   int entry, int pack) {
   const std::int64_t index = args.indices[token * args.entries_per_token + entry];
   if (static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(args.num_rows)) {
-    if (index != -1 && pack == 0 && args.error != nullptr) {
+    if (index != -1 && pack == 0 && args.error.record != nullptr) {
       ErrorRecord found;
       found.kind = ErrorKind::index_out_of_range;
       found.rank = args.rank;

@@ -120,9 +120,9 @@ Result<void> HostAssist::launch(const GatherRowsArgs& args, cudaStream_t stream)
   }
   const auto& options = impl_->options;
   if (args.num_rows() > options.max_rows || args.fetched_row_bytes() > options.max_row_bytes) {
-    return fail(ErrorCode::invalid_argument, args.num_rows(), " rows of ",
-                args.fetched_row_bytes(), " bytes; host assistance was made for ",
-                options.max_rows, " of ", options.max_row_bytes);
+    return fail(ErrorCode::invalid_argument, args.num_rows(), " rows of ", args.fetched_row_bytes(),
+                " bytes; host assistance was made for ", options.max_rows, " of ",
+                options.max_row_bytes);
   }
   if (args.num_rows() == 0) return {};
   return launch_assist_kernels(args, impl_->shared, stream);

@@ -12,9 +12,10 @@ Result<void> launch_assist_kernels(const GatherRowsArgs& args, const AssistShare
       .args = args,
       .rows_per_layer = FastDivide(static_cast<std::uint64_t>(args.rows_per_layer())),
       .shared = shared};
-  const auto post = static_cast<std::uint32_t>(std::min((args.num_rows() + 255) / 256, kPostBlocks));
-  if (auto done = launch_kernel(assist_post_kernel, post, 256, stream, Launch::plain,
-                                "assist_post", params);
+  const auto post =
+      static_cast<std::uint32_t>(std::min((args.num_rows() + 255) / 256, kPostBlocks));
+  if (auto done = launch_kernel(assist_post_kernel, post, 256,
+                                {.stream = stream, .mode = Launch::plain}, "assist_post", params);
       !done) {
     return done;
   }
@@ -25,7 +26,8 @@ Result<void> launch_assist_kernels(const GatherRowsArgs& args, const AssistShare
   return launch_kernel(whole % 16 == 0  ? assist_collect_kernel<16>
                        : whole % 8 == 0 ? assist_collect_kernel<8>
                                         : assist_collect_kernel<4>,
-                       collect, kCollectThreads, stream, Launch::plain, "assist_collect", params);
+                       collect, kCollectThreads, {.stream = stream, .mode = Launch::plain},
+                       "assist_collect", params);
 }
 
 }  // namespace engram::kernels

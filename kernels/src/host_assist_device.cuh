@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(256) assist_post_kernel(const __grid_constant_
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
   for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < num_rows; i += stride) {
-    const RowSource row = find_row(p.args, p.rows_per_layer, i, true);
+    const RowSource row = find_row(p.args, p.rows_per_layer, i, load_index(p.args, i), true);
     std::int64_t index = row.index;
     if (row.state == RowState::missing) index = kAssistNoRow;
     if (row.state == RowState::not_served ||
@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(kCollectThreads)
          r += kCollectThreads / kCollectLanes) {
       const std::uint64_t position = chunk * kAssistChunkRows + r;
       if (position >= num_rows) break;
-      const RowSource row = find_row(p.args, p.rows_per_layer, position, false);
+      const RowSource row =
+          find_row(p.args, p.rows_per_layer, position, load_index(p.args, position), false);
       if (row.state == RowState::not_served) continue;
       if (row.state == RowState::present && p.args.owners.inline_base[row.owner] == nullptr) {
         continue;

@@ -7,9 +7,9 @@
 
 namespace engram::kernels {
 
-inline constexpr int kAssistChunkRows = 32;  ///< rows a thread gathers before it raises a flag
-inline constexpr std::int64_t kAssistNoRow = -1;   ///< zeros
-inline constexpr std::int64_t kAssistSkipped = -2; ///< another path's row, or to be left alone
+inline constexpr int kAssistChunkRows = 32;       ///< rows a thread gathers before it raises a flag
+inline constexpr std::int64_t kAssistNoRow = -1;  ///< zeros
+inline constexpr std::int64_t kAssistSkipped = -2;  ///< another path's row, or to be left alone
 
 /// One a cache line: threads that serve neighbouring chunks do not share it.
 struct alignas(64) AssistFlag {
@@ -24,9 +24,9 @@ struct AssistMailbox {
 
 struct AssistShared {
   AssistMailbox* mailbox = nullptr;
-  std::int64_t* indices = nullptr;  ///< [max_rows]
-  std::byte* staging = nullptr;     ///< [max_rows * max_row_bytes]
-  AssistFlag* flags = nullptr;      ///< [chunks]
+  std::int64_t* indices = nullptr;    ///< [max_rows]
+  std::byte* staging = nullptr;       ///< [max_rows * max_row_bytes]
+  AssistFlag* flags = nullptr;        ///< [chunks]
   std::uint64_t* sequence = nullptr;  ///< device memory: fetches posted; then blocks arrived
   std::uint64_t limit_ns = 0;
 };

@@ -40,7 +40,8 @@ HostRow find_host_row(const GatherRowsArgs& job, std::int64_t position, std::int
 void stream_copy(std::byte* dst, const std::byte* src, std::size_t bytes) {
 #if defined(__x86_64__)
   if ((reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src) | bytes) %
-          16 == 0) {
+          16 ==
+      0) {
     for (std::size_t at = 0; at < bytes; at += 16) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(dst + at),
                        _mm_load_si128(reinterpret_cast<const __m128i*>(src + at)));
@@ -63,8 +64,8 @@ void gather_chunk(const GatherRowsArgs& job, const std::int64_t* indices, std::b
                   std::int64_t chunk) {
   constexpr int kAhead = 16;  // rows prefetched ahead
   const std::int64_t first = chunk * kAssistChunkRows;
-  const auto count = static_cast<int>(
-      std::min<std::int64_t>(kAssistChunkRows, job.num_rows() - first));
+  const auto count =
+      static_cast<int>(std::min<std::int64_t>(kAssistChunkRows, job.num_rows() - first));
   const auto row_bytes = static_cast<std::size_t>(job.row_bytes);
   const auto tail_bytes = static_cast<std::size_t>(job.tail.row_bytes);
   HostRow rows[kAssistChunkRows];

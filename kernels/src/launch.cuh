@@ -10,32 +10,36 @@
 
 namespace engram::kernels {
 
-/// `shared_bytes` of dynamic shared memory a block, at most 48 KiB.
-template <class... Params, class... Values>
-[[nodiscard]] Result<void> launch_kernel_shared(void (*kernel)(Params...), std::uint32_t blocks,
-                                                int threads, std::size_t shared_bytes,
-                                                cudaStream_t stream, Launch mode, const char* name,
-                                                const Values&... values) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = stream;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  if (mode == Launch::programmatic) {
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-  }
-  return check_cuda(cudaLaunchKernelEx(&config, kernel, Params(values)...), name);
-}
+/// How a kernel stands on its stream.
+struct Placement {
+  cudaStream_t stream = nullptr;
+  Launch mode = Launch::plain;
+  std::size_t shared_bytes = 0;   ///< dynamic, a block, at most 48 KiB
+  cudaEvent_t started = nullptr;  ///< recorded once all blocks have begun; may be null
+};
 
 template <class... Params, class... Values>
 [[nodiscard]] Result<void> launch_kernel(void (*kernel)(Params...), std::uint32_t blocks,
-                                         int threads, cudaStream_t stream, Launch mode,
-                                         const char* name, const Values&... values) {
-  return launch_kernel_shared(kernel, blocks, threads, 0, stream, mode, name, values...);
+                                         int threads, const Placement& placement, const char* name,
+                                         const Values&... values) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = placement.shared_bytes;
+  config.stream = placement.stream;
+  cudaLaunchAttribute attributes[2] = {};
+  if (placement.mode == Launch::programmatic) {
+    auto& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (placement.started != nullptr) {
+    auto& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeLaunchCompletionEvent;
+    attribute.val.launchCompletionEvent.event = placement.started;
+  }
+  config.attrs = attributes;
+  return check_cuda(cudaLaunchKernelEx(&config, kernel, Params(values)...), name);
 }
 
 }  // namespace engram::kernels

@@ -19,7 +19,11 @@ PageParams make_pages(const GatherRowsArgs& args, FetchOrder order) {
                .rows_per_layer = FastDivide(static_cast<std::uint64_t>(args.rows_per_layer())),
                .first_byte = {},
                .shift = order == FetchOrder::by_page_small ? kBlockPageShift : kSortPageShift,
-               .last_page = 0};
+               .last_page = 0,
+               .all_served = args.owners.device_base == nullptr};
+  for (int o = 0; p.all_served && o < args.owners.num_owners; ++o) {
+    p.all_served = args.owners.inline_base[o] != nullptr;
+  }
   std::uint64_t span = 0;
   for (int l = 0; l < args.num_layers; ++l) {
     p.first_byte[l] = span;
@@ -62,17 +66,21 @@ template <int kRowsPerThread>
 Result<void> launch_small(const PageParams& p, std::uint32_t* order, cudaStream_t stream,
                           Launch mode) {
   const std::size_t shared = (p.last_page / kOrderThreads + 1) * kOrderThreads * 4;
-  return launch_kernel_shared(order_small_kernel<kRowsPerThread>, 1, kOrderThreads, shared, stream,
-                              mode, "order_rows", p, order);
+  return launch_kernel(order_small_kernel<kRowsPerThread>, 1, kOrderThreads,
+                       {.stream = stream, .mode = mode, .shared_bytes = shared}, "order_rows", p,
+                       order);
 }
 
 }  // namespace
 
 Result<Bytes> order_workspace(const GatherRowsArgs& args, FetchOrder order) {
   switch (order) {
-    case FetchOrder::as_given: return Bytes{0};
-    case FetchOrder::by_page_small: return Bytes{static_cast<std::uint64_t>(args.num_rows()) * 4};
-    case FetchOrder::by_page_sort: break;
+    case FetchOrder::as_given:
+      return Bytes{0};
+    case FetchOrder::by_page_small:
+      return Bytes{static_cast<std::uint64_t>(args.num_rows()) * 4};
+    case FetchOrder::by_page_sort:
+      break;
   }
   const auto layout = sort_layout(args);
   if (!layout) return tl::unexpected(layout.error());
@@ -109,15 +117,15 @@ Result<void> launch_order_rows(const GatherRowsArgs& args, FetchOrder order, voi
     return reinterpret_cast<std::uint32_t*>(base + i * layout->array_bytes);
   };
   const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>((rows + 255) / 256, 1056));
-  if (auto keys = launch_kernel(page_keys_kernel, blocks, 256, stream, mode, "page keys", p,
-                                array(2), array(1));
+  if (auto keys = launch_kernel(page_keys_kernel, blocks, 256, {.stream = stream, .mode = mode},
+                                "page keys", p, array(2), array(1));
       !keys) {
     return keys;
   }
-  return check_cuda(sort_pages(base + 4 * layout->array_bytes, layout->cub_bytes, array(2),
-                               array(3), array(1), array(0), rows, std::bit_width(p.last_page),
-                               stream),
-                    "radix sort of ", rows, " pages");
+  return check_cuda(
+      sort_pages(base + 4 * layout->array_bytes, layout->cub_bytes, array(2), array(3), array(1),
+                 array(0), rows, std::bit_width(p.last_page), stream),
+      "radix sort of ", rows, " pages");
 }
 
 }  // namespace engram::kernels

@@ -13,21 +13,26 @@ struct PageParams {
   GatherRowsArgs args;
   FastDivide rows_per_layer;
   std::array<std::uint64_t, kMaxLayers> first_byte;  ///< of each layer
-  std::uint32_t shift;       ///< page = byte >> shift
-  std::uint32_t last_page;   ///< behind all real ones: rows not to be read
+  std::uint32_t shift;                               ///< page = byte >> shift
+  std::uint32_t last_page;                           ///< behind all real ones: rows not to be read
+  bool all_served;                                   ///< no owner is null: pages need no owner
 };
 
-__device__ __forceinline__ std::uint32_t page_of(const PageParams& p, std::uint64_t position) {
+__device__ __forceinline__ std::uint32_t page_of(const PageParams& p, std::uint64_t position,
+                                                 std::int64_t index) {
   if (p.args.tickets != nullptr && (p.args.tickets[position] & kFirstCopy) == 0) {
     return p.last_page;
   }
-  const RowSource row = find_row(p.args, p.rows_per_layer, position, false);
-  if (row.state != RowState::present || owner_base(p.args.owners, row.owner) == nullptr) {
+  const int layer =
+      p.args.num_layers == 1 ? 0 : static_cast<int>(p.rows_per_layer.quotient(position));
+  const LayerRows& rows = p.args.layers[layer];
+  if (static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(rows.num_rows) ||
+      (!p.all_served &&
+       owner_base(p.args.owners, rows.entries_per_owner.quotient(index)) == nullptr)) {
     return p.last_page;
   }
   return static_cast<std::uint32_t>(
-      (p.first_byte[row.layer] + static_cast<std::uint64_t>(row.index) * p.args.row_bytes) >>
-      p.shift);
+      (p.first_byte[layer] + static_cast<std::uint64_t>(index) * p.args.row_bytes) >> p.shift);
 }
 
 inline constexpr int kOrderThreads = 1024;
@@ -44,11 +49,17 @@ __global__ void __launch_bounds__(kOrderThreads, 1)
   allow_next_kernel();
   for (std::uint32_t k = 0; k < per_thread; ++k) start[k * kOrderThreads + threadIdx.x] = 0;
   wait_for_previous_kernel();
+  std::int64_t index[kRowsPerThread];  // asked for together: one latency, not kRowsPerThread
+#pragma unroll
+  for (int k = 0; k < kRowsPerThread; ++k) {
+    const std::uint32_t position = k * kOrderThreads + threadIdx.x;
+    index[k] = load_index(p.args, min(position, num_rows - 1));
+  }
   std::uint32_t page[kRowsPerThread], before[kRowsPerThread];
 #pragma unroll
   for (int k = 0; k < kRowsPerThread; ++k) {
     const std::uint32_t position = k * kOrderThreads + threadIdx.x;
-    page[k] = position < num_rows ? page_of(p, position) : 0;
+    page[k] = position < num_rows ? page_of(p, position, index[k]) : 0;
   }
   __syncthreads();
 #pragma unroll
@@ -73,16 +84,16 @@ __global__ void __launch_bounds__(kOrderThreads, 1)
   }
 }
 
-__global__ void __launch_bounds__(256) page_keys_kernel(const __grid_constant__ PageParams p,
-                                                        std::uint32_t* pages,
-                                                        std::uint32_t* positions) {
+__global__ void __launch_bounds__(256)
+    page_keys_kernel(const __grid_constant__ PageParams p, std::uint32_t* pages,
+                     std::uint32_t* positions) {
   allow_next_kernel();
   wait_for_previous_kernel();
   const auto num_rows = static_cast<std::uint64_t>(p.args.num_rows());
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
   for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
        i < num_rows; i += stride) {
-    pages[i] = page_of(p, i);
+    pages[i] = page_of(p, i, load_index(p.args, i));
     positions[i] = static_cast<std::uint32_t>(i);
   }
 }

@@ -12,9 +12,9 @@ namespace engram::kernels {
 struct GatherParams {
   GatherRowsArgs args;
   FastDivide rows_per_layer;
-  FastDivide chunks;          ///< of a row
-  std::uint64_t num_items;    ///< rows * chunks
-  int num_vectors;            ///< of a row, without its tail
+  FastDivide chunks;        ///< of a row
+  std::uint64_t num_items;  ///< rows * chunks
+  int num_vectors;          ///< of a row, without its tail
 };
 
 inline constexpr std::uint32_t kFirstCopy = 0x8000'0000u;  ///< ticket: this position reads its row
@@ -38,16 +38,20 @@ __device__ __forceinline__ const std::byte* owner_base(const RowOwners& owners,
   return owners.inline_base[owner];
 }
 
+__device__ __forceinline__ std::int64_t load_index(const GatherRowsArgs& args,
+                                                   std::uint64_t position) {
+  return static_cast<std::int64_t>(load_u64(args.indices + position));
+}
+
 /// `reports`: this thread writes the error record for a bad index; one thread a row should.
 __device__ __forceinline__ RowSource find_row(const GatherRowsArgs& args,
                                               const FastDivide& rows_per_layer,
-                                              std::uint64_t position, bool reports) {
-  const int layer =
-      args.num_layers == 1 ? 0 : static_cast<int>(rows_per_layer.quotient(position));
+                                              std::uint64_t position, std::int64_t index,
+                                              bool reports) {
+  const int layer = args.num_layers == 1 ? 0 : static_cast<int>(rows_per_layer.quotient(position));
   const LayerRows& rows = args.layers[layer];
-  const auto index = static_cast<std::int64_t>(load_u64(args.indices + position));
   if (static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(rows.num_rows)) {
-    if (index != -1 && reports && args.error != nullptr) {
+    if (index != -1 && reports && args.error.record != nullptr) {
       const std::uint64_t in_layer = position - layer * rows_per_layer.divisor;
       ErrorRecord found;
       found.kind = ErrorKind::index_out_of_range;

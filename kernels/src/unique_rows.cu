@@ -16,7 +16,8 @@ constexpr std::int64_t kMaxUniqueRows = std::int64_t{1} << 30;  // a slot has 31
 struct UniqueLayout {
   std::uint64_t num_slots, ticket_bytes, slot_bytes;
   explicit UniqueLayout(std::int64_t num_rows)
-      : num_slots(std::bit_ceil(std::max<std::uint64_t>(64, 2 * static_cast<std::uint64_t>(num_rows)))),
+      : num_slots(
+            std::bit_ceil(std::max<std::uint64_t>(64, 2 * static_cast<std::uint64_t>(num_rows)))),
         ticket_bytes(align_up({static_cast<std::uint64_t>(num_rows) * 4}, {256}).count),
         slot_bytes(align_up({num_slots * 8}, {256}).count) {}
   [[nodiscard]] std::uint64_t total() const { return ticket_bytes + slot_bytes + num_slots * 4; }
@@ -36,7 +37,8 @@ Result<UniqueParams> make_params(const GatherRowsArgs& args, void* workspace, By
   auto* const base = static_cast<std::byte*>(workspace);
   UniqueParams p{
       .args = args,
-      .rows_per_layer = FastDivide(static_cast<std::uint64_t>(std::max<std::int64_t>(1, args.rows_per_layer()))),
+      .rows_per_layer =
+          FastDivide(static_cast<std::uint64_t>(std::max<std::int64_t>(1, args.rows_per_layer()))),
       .first_row = {},
       .tickets = reinterpret_cast<std::uint32_t*>(base),
       .slots = reinterpret_cast<unsigned long long*>(base + layout.ticket_bytes),
@@ -70,8 +72,8 @@ Result<void> launch_mark_unique(const GatherRowsArgs& args, void* workspace, Byt
   const auto params = make_params(args, workspace, workspace_bytes);
   if (!params) return tl::unexpected(params.error());
   if (args.num_rows() == 0) return {};
-  return launch_kernel(mark_unique_kernel, blocks_for(args.num_rows()), 256, stream, mode,
-                       "mark_unique", *params);
+  return launch_kernel(mark_unique_kernel, blocks_for(args.num_rows()), 256,
+                       {.stream = stream, .mode = mode}, "mark_unique", *params);
 }
 
 Result<void> launch_expand_unique(const GatherRowsArgs& args, void* workspace,
@@ -84,7 +86,7 @@ Result<void> launch_expand_unique(const GatherRowsArgs& args, void* workspace,
   const auto run = [&](auto* wide, auto* narrow, int word) {
     const bool few = args.fetched_row_bytes() <= 4 * word;
     return launch_kernel(few ? narrow : wide, blocks_for(args.num_rows() * (few ? 4 : 16)), 256,
-                         stream, mode, "expand_unique", *params);
+                         {.stream = stream, .mode = mode}, "expand_unique", *params);
   };
   if (whole % 16 == 0) return run(expand_unique_kernel<16, 16>, expand_unique_kernel<16, 4>, 16);
   if (whole % 8 == 0) return run(expand_unique_kernel<8, 16>, expand_unique_kernel<8, 4>, 8);

@@ -10,9 +10,9 @@ struct UniqueParams {
   GatherRowsArgs args;
   FastDivide rows_per_layer;
   std::array<std::uint64_t, kMaxLayers> first_row;  ///< of each layer, all layers numbered through
-  std::uint32_t* tickets;       ///< [rows]: slot, kFirstCopy | slot, kFirstCopy | kNoSlot, kNotServed
-  unsigned long long* slots;    ///< [mask + 1]: row + 1; 0 = empty
-  std::uint32_t* first;         ///< [mask + 1]: position of the first copy
+  std::uint32_t* tickets;     ///< [rows]: slot, kFirstCopy | slot, kFirstCopy | kNoSlot, kNotServed
+  unsigned long long* slots;  ///< [mask + 1]: row + 1; 0 = empty
+  std::uint32_t* first;       ///< [mask + 1]: position of the first copy
   std::uint32_t mask;
 };
 
@@ -24,7 +24,8 @@ __device__ __forceinline__ std::uint32_t hash_row(std::uint64_t row) {
 }
 
 __device__ __forceinline__ std::uint32_t ticket_for(const UniqueParams& p, std::uint64_t position) {
-  const RowSource row = find_row(p.args, p.rows_per_layer, position, false);
+  const RowSource row =
+      find_row(p.args, p.rows_per_layer, position, load_index(p.args, position), false);
   if (row.state == RowState::missing) return kFirstCopy | kNoSlot;
   if (row.state == RowState::not_served || owner_base(p.args.owners, row.owner) == nullptr) {
     return kNotServed;
@@ -57,14 +58,16 @@ __global__ void __launch_bounds__(256) mark_unique_kernel(const __grid_constant_
 
 /// kLanes threads a position.
 template <int kBytes, int kLanes>
-__global__ void __launch_bounds__(256) expand_unique_kernel(const __grid_constant__ UniqueParams p) {
+__global__ void __launch_bounds__(256)
+    expand_unique_kernel(const __grid_constant__ UniqueParams p) {
   allow_next_kernel();
   wait_for_previous_kernel();
   const int lane = threadIdx.x % kLanes;
   const auto num_rows = static_cast<std::uint64_t>(p.args.num_rows());
   const std::uint64_t bytes = p.args.fetched_row_bytes();
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x / kLanes;
-  for (std::uint64_t i = (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
+  for (std::uint64_t i =
+           (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
        i < num_rows; i += stride) {
     const std::uint32_t ticket = p.tickets[i];
     const std::uint32_t slot = ticket & ~kFirstCopy;

@@ -18,8 +18,8 @@ void expect_exact(std::uint64_t n, std::uint64_t d) {
 
 TEST(FastDivide, IsExactAtTheEdgesOfEachDivisor) {
   const std::vector<std::uint64_t> divisors{
-      1,          2,         3,               5,        7,          641,  384'006'168,
-      0xffffffff, 1ull << 32, (1ull << 32) + 1, kTop - 1, 1ull << 62, kTop};
+      1,        2,          3,   5, 7, 641, 384'006'168, 0xffffffff, 1ull << 32, (1ull << 32) + 1,
+      kTop - 1, 1ull << 62, kTop};
   for (const std::uint64_t d : divisors) {
     for (const std::uint64_t times : std::vector<std::uint64_t>{0, 1, 2, kTop / d}) {
       if (times > kTop / d) continue;

@@ -43,9 +43,8 @@ void lay_out_layers(GatherRowsArgs& args, std::uint64_t alignment, std::uint64_t
     layer.base_offset = (row_size + gap + alignment - 1) / alignment * alignment;
     row_size = layer.base_offset + layer.entries_per_owner.divisor * args.row_bytes;
     layer.tail_offset = (tail_size + 15) / 16 * 16;
-    const std::uint64_t tails =
-        args.tail.replicated ? static_cast<std::uint64_t>(layer.num_rows)
-                             : layer.entries_per_owner.divisor;
+    const std::uint64_t tails = args.tail.replicated ? static_cast<std::uint64_t>(layer.num_rows)
+                                                     : layer.entries_per_owner.divisor;
     tail_size = layer.tail_offset + tails * args.tail.row_bytes;
   }
 }
@@ -70,7 +69,8 @@ void place_owners(GatherCase& c, const CaseLimits& limits, std::uint64_t row_siz
     tail_table.push_back(args.tail.replicated || c.served.back() ? tails.get() : nullptr);
     c.memory.push_back(tails);
   }
-  const bool in_device = limits.device_table && (owners > kInlineOwners || *rc::gen::arbitrary<bool>());
+  const bool in_device =
+      limits.device_table && (owners > kInlineOwners || *rc::gen::arbitrary<bool>());
   const auto hold = [&](RowOwners& into, const std::vector<const std::byte*>& from, bool device) {
     if (!device) {
       std::copy(from.begin(), from.end(), into.inline_base.begin());
@@ -82,7 +82,8 @@ void place_owners(GatherCase& c, const CaseLimits& limits, std::uint64_t row_siz
     c.memory.push_back(buffer);
   };
   hold(args.owners, table, in_device);
-  if (args.tail.row_bytes > 0) hold(args.tail.owners, tail_table, in_device && !args.tail.replicated);
+  if (args.tail.row_bytes > 0)
+    hold(args.tail.owners, tail_table, in_device && !args.tail.replicated);
 }
 
 }  // namespace
@@ -92,10 +93,10 @@ GatherCase draw_case(const CaseLimits& limits) {
   auto& args = c.args;
   std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
   const bool split = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
-  args.row_bytes = split ? 16 * *rc::gen::inRange(1, 65)
-                         : *rc::gen::oneOf(rc::gen::map(rc::gen::inRange(1, 1025),
-                                                        [](int n) { return 4 * n; }),
-                                           rc::gen::element(4, 16, 64, 128, 256, 264, 512, 4096));
+  args.row_bytes =
+      split ? 16 * *rc::gen::inRange(1, 65)
+            : *rc::gen::oneOf(rc::gen::map(rc::gen::inRange(1, 1025), [](int n) { return 4 * n; }),
+                              rc::gen::element(4, 16, 64, 128, 256, 264, 512, 4096));
   if (split) {
     args.tail.row_bytes = 4 * *rc::gen::inRange(1, 9);
     args.tail.replicated = *rc::gen::arbitrary<bool>();
@@ -103,15 +104,14 @@ GatherCase draw_case(const CaseLimits& limits) {
   args.num_layers = *rc::gen::inRange(1, 4);
   args.num_tokens = *rc::gen::inRange<std::int64_t>(0, limits.max_tokens + 1);
   args.entries_per_token = *rc::gen::inRange(1, 8);
-  args.owners.num_owners =
-      *rc::gen::weightedOneOf<int>({{6, rc::gen::inRange(1, 6)},
-                                    {limits.device_table ? 1u : 0u, rc::gen::just(19)}});
+  args.owners.num_owners = *rc::gen::weightedOneOf<int>(
+      {{6, rc::gen::inRange(1, 6)}, {limits.device_table ? 1u : 0u, rc::gen::just(19)}});
   for (int l = 0; l < args.num_layers; ++l) {
     auto& layer = args.layers[static_cast<std::size_t>(l)];
     layer.num_rows = *rc::gen::inRange<std::int64_t>(0, 300);
     const auto owners = args.owners.num_owners;
-    layer.entries_per_owner = FastDivide(
-        static_cast<std::uint64_t>(std::max<std::int64_t>(1, (layer.num_rows + owners - 1) / owners)));
+    layer.entries_per_owner = FastDivide(static_cast<std::uint64_t>(
+        std::max<std::int64_t>(1, (layer.num_rows + owners - 1) / owners)));
   }
   std::uint64_t row_size = 0, tail_size = 0;
   const std::uint64_t alignment = split ? 16 : std::uint64_t{4} << *rc::gen::inRange(0, 3);

@@ -12,8 +12,8 @@ inline constexpr std::byte kPoison{0xa5};  ///< fills the output before each fet
 
 struct CaseLimits {
   std::int64_t max_tokens = 40;
-  bool host_only = false;     ///< every owner's rows in host memory
-  bool device_table = true;   ///< owners' pointers may stand in device memory
+  bool host_only = false;    ///< every owner's rows in host memory
+  bool device_table = true;  ///< owners' pointers may stand in device memory
 };
 
 /// A fetch with all it needs, and its reference.

@@ -11,14 +11,14 @@ namespace {
 constexpr std::int64_t kDefaultFetch = 12'288;
 constexpr std::int64_t kLargeFetch = 1 << 20;
 
-GatherShape shape(std::int64_t rows, int row_bytes, int sm_limit = 0) {
-  return {.num_rows = rows, .row_bytes = row_bytes, .sm_limit = sm_limit};
+GatherShape shape(std::int64_t rows, int row_bytes, int sm_limit = 0,
+                  RowPath path = RowPath::nvlink) {
+  return {.num_rows = rows, .row_bytes = row_bytes, .sm_limit = sm_limit, .path = path};
 }
 
 FetchPlan host_plan(std::int64_t rows, int row_bytes, Bytes span, std::optional<double> share = {},
                     int assist_threads = 0) {
-  const auto plan = plan_fetch({.gather = shape(rows, row_bytes),
-                                .path = RowPath::host,
+  const auto plan = plan_fetch({.gather = shape(rows, row_bytes, 0, RowPath::host),
                                 .span = span,
                                 .distinct_share = share,
                                 .assist_threads = assist_threads});
@@ -29,8 +29,12 @@ FetchPlan host_plan(std::int64_t rows, int row_bytes, Bytes span, std::optional<
 TEST(GatherPlan, GivesTheDefaultFetchALaneGroupARow) {
   const auto launch = plan_gather(shape(kDefaultFetch, 256));
   ASSERT_TRUE(launch.has_value());
-  EXPECT_EQ(*launch, (GatherLaunch{.vector_bytes = 16, .store_bytes = 16, .lanes = 16,
-                                   .in_flight = 1, .threads = 256, .blocks = 768}));
+  EXPECT_EQ(*launch, (GatherLaunch{.vector_bytes = 16,
+                                   .store_bytes = 16,
+                                   .lanes = 16,
+                                   .in_flight = 1,
+                                   .threads = 256,
+                                   .blocks = 768}));
 }
 
 TEST(GatherPlan, HoldsNoMoreSmsThanAllowedAndKeepsEightRowsInFlight) {
@@ -39,6 +43,13 @@ TEST(GatherPlan, HoldsNoMoreSmsThanAllowedAndKeepsEightRowsInFlight) {
   EXPECT_EQ(launch->blocks, 8u);
   EXPECT_EQ(launch->threads, 1024);
   EXPECT_EQ(launch->in_flight, 8);
+}
+
+TEST(GatherPlan, KeepsSeveralChunksOpenForLargeFetchesFromOwnMemory) {
+  const auto large = plan_gather(shape(kLargeFetch, 512, 0, RowPath::own_memory));
+  EXPECT_EQ(large->in_flight, 8);
+  EXPECT_EQ(large->blocks, 132u);
+  EXPECT_EQ(plan_gather(shape(kDefaultFetch, 256, 0, RowPath::own_memory))->in_flight, 1);
 }
 
 TEST(GatherPlan, LoadsTheWidestWordsThatRowsAndAddressesAllow) {
@@ -104,10 +115,7 @@ TEST(FetchPlan, ReadsDistinctHostRowsOnceWhereTheyRepeat) {
 
 TEST(FetchPlan, ReadsDistinctNvlinkRowsOnceOnlyInLargeFetches) {
   const auto plan = [](std::int64_t rows, double share) {
-    return *plan_fetch({.gather = shape(rows, 256),
-                        .path = RowPath::nvlink,
-                        .span = 2 * kGiB,
-                        .distinct_share = share});
+    return *plan_fetch({.gather = shape(rows, 256), .span = 2 * kGiB, .distinct_share = share});
   };
   EXPECT_TRUE(plan(kLargeFetch, 0.22).unique);
   EXPECT_FALSE(plan(kLargeFetch, 0.63).unique);
@@ -125,7 +133,8 @@ TEST(FetchPlan, ExpectsWhatWasMeasured) {
   within(estimate_host_gather(kDefaultFetch, 256, 2 * kGiB, false), 207);
   within(estimate_host_gather(kDefaultFetch, 256, 2 * kGiB, true), 65.8);
   within(estimate_host_gather(kDefaultFetch, 256, 16 * kGiB, true), 277);
-  within(estimate_host_assist(kDefaultFetch, 256, 24), 119);
+  within(estimate_host_assist(kDefaultFetch, 256, 24), 98);
+  within(estimate_host_assist(kLargeFetch, 256, 24), 8515);
 }
 
 }  // namespace

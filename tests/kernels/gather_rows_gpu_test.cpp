@@ -61,7 +61,7 @@ RC_GTEST_FIXTURE_PROP(GatherRowsGpu, RecordsABadIndexByItsPlace, ()) {
   auto c = draw_case({});
   auto box = ErrorRecordBox::create();
   RC_ASSERT(box.has_value());
-  c.args.error = box->device();
+  c.args.error = box->sink();
   c.args.rank = 5;
   const auto launch = plan_gather(shape_of(c.args, 132, *rc::gen::element(0, 2)));
   RC_ASSERT(launch.has_value());

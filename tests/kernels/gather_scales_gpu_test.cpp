@@ -47,9 +47,10 @@ RC_GTEST_FIXTURE_PROP(GatherScalesGpu, EqualsTheReferenceInBothLayouts, ()) {
   bool bad = false;
   for (std::int64_t i = 0; i < tokens * entries; ++i) {
     const auto kind = random() % 8;
-    indices.push_back(kind == 0           ? -1
-                      : kind == 1 && wild ? rows + 3
-                                          : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows)));
+    indices.push_back(kind == 0 ? -1
+                      : kind == 1 && wild
+                          ? rows + 3
+                          : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(rows)));
     bad = bad || indices.back() >= rows;
   }
   Buffer index_buffer(indices.size() * 8);
@@ -71,7 +72,7 @@ RC_GTEST_FIXTURE_PROP(GatherScalesGpu, EqualsTheReferenceInBothLayouts, ()) {
   RC_ASSERT(box.has_value());
   args.indices = index_buffer.as<std::int64_t>();
   args.scales = scales.as<std::uint32_t>();
-  args.error = box->device();
+  args.error = box->sink();
   RC_ASSERT(launch_gather_scales(args, nullptr).has_value());
   must(cudaDeviceSynchronize());
   const auto got = scales.read();

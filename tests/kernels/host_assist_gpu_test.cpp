@@ -17,7 +17,7 @@ RC_GTEST_FIXTURE_PROP(HostAssistGpu, EqualsTheReferenceForAnyShape, ()) {
   auto c = draw_case({.host_only = true, .device_table = false});
   auto box = ErrorRecordBox::create();
   RC_ASSERT(box.has_value());
-  c.args.error = box->device();
+  c.args.error = box->sink();
   auto assist = HostAssist::create({.threads = *rc::gen::inRange(1, 4),
                                     .max_rows = std::max<std::int64_t>(1, c.args.num_rows()),
                                     .max_row_bytes = c.args.fetched_row_bytes()});

@@ -101,7 +101,8 @@ TEST_F(StreamGpu, CapturesEveryStrategy) {
 }
 
 TEST_F(StreamGpu, CapturesAHostAssistedFetch) {
-  auto assist = HostAssist::create({.threads = 2, .max_rows = kFetch, .max_row_bytes = kRowWords * 4});
+  auto assist =
+      HostAssist::create({.threads = 2, .max_rows = kFetch, .max_row_bytes = kRowWords * 4});
   ASSERT_TRUE(assist.has_value());
   capture_and_replay([&] {
     const auto done = (*assist)->launch(args_, stream_);

@@ -42,9 +42,12 @@ nlohmann::json describe_machine(int device) {
   must(cudaGetDeviceCount(&count), "device count");
   must(cudaDriverGetVersion(&driver), "driver version");
   must(cudaRuntimeGetVersion(&runtime), "runtime version");
-  return {{"gpu", properties.name},        {"gpus", count},
-          {"sms", properties.multiProcessorCount}, {"cuda_driver", driver},
-          {"cuda_runtime", runtime},       {"gpu_bytes", properties.totalGlobalMem}};
+  return {{"gpu", properties.name},
+          {"gpus", count},
+          {"sms", properties.multiProcessorCount},
+          {"cuda_driver", driver},
+          {"cuda_runtime", runtime},
+          {"gpu_bytes", properties.totalGlobalMem}};
 }
 
 void check(Measurement& m, const Target& target) {
@@ -82,9 +85,8 @@ Run::Run(const BenchFetchOptions& chosen) : options(chosen) {
   if (options.device >= count) {
     throw Error{ErrorCode::not_found, fmt::format("GPU {} of {}", options.device, count)};
   }
-  if (options.peer >= count ||
-      (options.peer >= 0 && !(can_reach(options.device, options.peer) &&
-                              can_reach(options.peer, options.device)))) {
+  if (options.peer >= count || (options.peer >= 0 && !(can_reach(options.device, options.peer) &&
+                                                       can_reach(options.peer, options.device)))) {
     options.peer = -1;
   }
   report.machine = describe_machine(options.device);
@@ -122,10 +124,11 @@ TableView Run::host_view(int row_bytes, Bytes span) const {
           .rows_per_owner = static_cast<std::int64_t>(span.count) / row_bytes};
 }
 
-kernels::FetchPlan Run::gather_plan(const kernels::GatherRowsArgs& args, int sm_limit) const {
+kernels::FetchPlan Run::gather_plan(const kernels::GatherRowsArgs& args, int sm_limit,
+                                    kernels::RowPath path) const {
   auto aligned = args;
   aligned.fetched = reader->output.get();
-  const auto gather = kernels::plan_gather(kernels::shape_of(aligned, num_sms, sm_limit));
+  const auto gather = kernels::plan_gather(kernels::shape_of(aligned, num_sms, sm_limit, path));
   if (!gather) throw gather.error();
   return {.gather = *gather};
 }
@@ -150,7 +153,8 @@ double Run::add(Measurement about, How how, const Fetch& fetch, const Target& ta
   about.row_bytes = fetch.args(0).fetched_row_bytes();
   about.wrong_bytes = fetch.count_wrong();
   const auto launcher = [&fetch](int round, cudaStream_t stream) { fetch.launch(round, stream); };
-  return add(std::move(about), time_by(how, fetch.reader().clock, options.repeats, launcher), target);
+  return add(std::move(about), time_by(how, fetch.reader().clock, options.repeats, launcher),
+             target);
 }
 
 Result<BenchFetchReport> bench_fetch(const BenchFetchOptions& options) {
@@ -201,16 +205,18 @@ nlohmann::json to_json(const BenchFetchReport& report) {
 }
 
 std::string to_table(const BenchFetchReport& report) {
-  std::string out = fmt::format("{:<8} {:<44} {:<6} {:>8} {:>5} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}  {}\n",
-                                "group", "case", "how", "rows", "B", "min us", "med us", "max us",
-                                "GB/s", "Mrow/s", "wrong", "against");
+  std::string out = fmt::format(
+      "{:<8} {:<44} {:<6} {:>8} {:>5} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}  {}\n", "group", "case",
+      "how", "rows", "B", "min us", "med us", "max us", "GB/s", "Mrow/s", "wrong", "against");
   for (const auto& m : report.measurements) {
-    out += fmt::format("{:<8} {:<44} {:<6} {:>8} {:>5} {:>9.2f} {:>9.2f} {:>9.2f} {:>7.1f} {:>7.1f} {:>6}  {}\n",
-                       m.group, m.name, m.how, m.rows, m.row_bytes, m.min_us, m.median_us, m.max_us,
-                       m.gigabytes_per_second(), m.million_rows_per_second(),
-                       m.wrong_bytes ? std::to_string(*m.wrong_bytes) : "-",
-                       (m.limit.empty() ? "" : fmt::format("{:.1f} % of {}", 100 * m.limit_us / m.median_us, m.limit)) +
-                           (m.target.empty() ? "" : fmt::format(" [{}: {}]", m.target, m.met ? "met" : "MISSED")));
+    out += fmt::format(
+        "{:<8} {:<44} {:<6} {:>8} {:>5} {:>9.2f} {:>9.2f} {:>9.2f} {:>7.1f} {:>7.1f} {:>6}  {}\n",
+        m.group, m.name, m.how, m.rows, m.row_bytes, m.min_us, m.median_us, m.max_us,
+        m.gigabytes_per_second(), m.million_rows_per_second(),
+        m.wrong_bytes ? std::to_string(*m.wrong_bytes) : "-",
+        (m.limit.empty() ? ""
+                         : fmt::format("{:.1f} % of {}", 100 * m.limit_us / m.median_us, m.limit)) +
+            (m.target.empty() ? "" : fmt::format(" [{}: {}]", m.target, m.met ? "met" : "MISSED")));
   }
   for (const auto& skipped : report.skipped) out += "skipped " + skipped + "\n";
   return out;

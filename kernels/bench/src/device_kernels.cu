@@ -38,10 +38,11 @@ __global__ void count_wrong_kernel(const __grid_constant__ kernels::GatherRowsAr
       const std::uint64_t owner = index / layer.entries_per_owner.divisor;
       const std::uint64_t local = index % layer.entries_per_owner.divisor;
       const std::uint64_t tail_row = args.tail.replicated ? index : local;
-      right = w < row_words
-                  ? word_at(expected.first_word[owner] + layer.base_offset / 4 + local * row_words + w)
-                  : word_at(expected.tail_first_word + layer.tail_offset / 4 + tail_row * tail_words +
-                            (w - row_words));
+      right =
+          w < row_words
+              ? word_at(expected.first_word[owner] + layer.base_offset / 4 + local * row_words + w)
+              : word_at(expected.tail_first_word + layer.tail_offset / 4 + tail_row * tail_words +
+                        (w - row_words));
     }
     const std::uint32_t got = reinterpret_cast<const std::uint32_t*>(args.fetched)[i];
     for (int b = 0; b < 32; b += 8) bytes += ((got >> b) & 255) != ((right >> b) & 255);
@@ -49,14 +50,14 @@ __global__ void count_wrong_kernel(const __grid_constant__ kernels::GatherRowsAr
   if (bytes > 0) atomicAdd(wrong, bytes);
 }
 
-__global__ void __launch_bounds__(256) contiguous_kernel(const uint4* from, uint4* to,
-                                                         std::uint64_t vectors) {
+__global__ void __launch_bounds__(256)
+    contiguous_kernel(const uint4* from, uint4* to, std::uint64_t vectors) {
   const std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < vectors) to[i] = from[i];
 }
 
-__global__ void __launch_bounds__(1024, 1) contiguous_few_kernel(const uint4* from, uint4* to,
-                                                                 std::uint64_t vectors) {
+__global__ void __launch_bounds__(1024, 1)
+    contiguous_few_kernel(const uint4* from, uint4* to, std::uint64_t vectors) {
   constexpr int kOpen = 8;
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x * kOpen;
   std::uint64_t at = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x * kOpen + threadIdx.x;
@@ -124,7 +125,7 @@ Result<void> launch_contiguous(const std::byte* from, std::byte* to, std::uint64
     contiguous_few_kernel<<<sm_limit, 1024, 0, stream>>>(src, dst, vectors);
   } else {
     contiguous_kernel<<<static_cast<unsigned>((vectors + 255) / 256), 256, 0, stream>>>(src, dst,
-                                                                                       vectors);
+                                                                                        vectors);
   }
   return launched("contiguous");
 }

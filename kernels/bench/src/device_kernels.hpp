@@ -17,7 +17,7 @@ namespace engram::bench {
 /// Where launch_fill's words of a fetch come from.
 struct ExpectedWords {
   std::uint64_t first_word[kernels::kInlineOwners] = {};  ///< per owner
-  std::uint64_t tail_first_word = 0;  ///< of replicated tails, or of owner 0's
+  std::uint64_t tail_first_word = 0;                      ///< of replicated tails, or of owner 0's
 };
 
 /// Adds to *wrong the bytes of args.fetched that differ from the rows asked for.

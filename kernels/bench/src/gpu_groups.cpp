@@ -26,8 +26,11 @@ Fetch make_fetch(Run& run, From from, std::int64_t count, int row_bytes, int sm_
                  int sets = kSets) {
   const auto view = run.gpu_view(row_bytes);
   const auto args = make_args(view, count, row_bytes);
-  return {*run.reader, args, draw(run, from, count, row_bytes, run.options.device, sets),
-          run.gather_plan(args, sm_limit), expected_words(view)};
+  return {
+      *run.reader, args, draw(run, from, count, row_bytes, run.options.device, sets),
+      run.gather_plan(args, sm_limit,
+                      from == From::own ? kernels::RowPath::own_memory : kernels::RowPath::nvlink),
+      expected_words(view)};
 }
 
 /// Time of a contiguous read of as many bytes by the SMs, from the peer or own memory.
@@ -35,15 +38,16 @@ double contiguous(Run& run, From from, std::int64_t count, int row_bytes, int sm
   const auto bytes = static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(row_bytes);
   const auto* const table = (from == From::peer ? run.peer_table : run.own_table).get();
   const std::uint64_t places = std::max<std::uint64_t>(1, run.options.gpu_table.count / bytes);
-  return run.add({.group = "limits",
-                  .name = std::string(from == From::peer ? "peer" : "own") + ", contiguous by " +
-                          (sm_limit > 0 ? std::to_string(sm_limit) : "all") + " SMs",
-                  .rows = count,
-                  .row_bytes = row_bytes},
-                 How::queued, [&](int round, cudaStream_t stream) {
-                   must(launch_contiguous(table + static_cast<std::uint64_t>(round) % places * bytes,
-                                          run.reader->output.get(), bytes, sm_limit, stream));
-                 });
+  return run.add(
+      {.group = "limits",
+       .name = std::string(from == From::peer ? "peer" : "own") + ", contiguous by " +
+               (sm_limit > 0 ? std::to_string(sm_limit) : "all") + " SMs",
+       .rows = count,
+       .row_bytes = row_bytes},
+      How::queued, [&](int round, cudaStream_t stream) {
+        must(launch_contiguous(table + static_cast<std::uint64_t>(round) % places * bytes,
+                               run.reader->output.get(), bytes, sm_limit, stream));
+      });
 }
 
 double copy_time(Run& run, const std::string& name, std::byte* to, const std::byte* from,
@@ -59,10 +63,12 @@ double copy_time(Run& run, const std::string& name, std::byte* to, const std::by
 
 void run_limits(Run& run) {
   if (run.peer_table != nullptr) {
-    copy_time(run, "peer, copy engine", run.reader->output.get(), run.peer_table.get(), kManyRows, 2048);
+    copy_time(run, "peer, copy engine", run.reader->output.get(), run.peer_table.get(), kManyRows,
+              2048);
   }
   if (run.host_table != nullptr) {
-    copy_time(run, "host, copy engine", run.reader->output.get(), run.host_table.get(), kManyRows, 1024);
+    copy_time(run, "host, copy engine", run.reader->output.get(), run.host_table.get(), kManyRows,
+              1024);
   }
 }
 
@@ -95,6 +101,16 @@ void run_own(Run& run) {
     run.add({.group = "own", .name = "own, all SMs", .limit = "device copy", .limit_us = limit},
             How::queued, fetch,
             row_bytes >= 512 ? Target{.text = ">= 85 %", .least_of_limit = 0.85} : Target{});
+    const auto view = run.gpu_view(row_bytes);
+    const auto args = make_args(view, rows, row_bytes);
+    const Fetch one_by_one(*run.reader, args,
+                           draw(run, From::own, rows, row_bytes, run.options.device, kSets),
+                           run.gather_plan(args, 0), expected_words(view));
+    run.add({.group = "own",
+             .name = "own, all SMs, a lane group a row",
+             .limit = "device copy",
+             .limit_us = limit},
+            How::queued, one_by_one);
   }
 }
 
@@ -134,8 +150,9 @@ void run_mixed(Run& run) {
   const auto half = make_fetch(run, From::peer, kManyRows / 2, 256);
   const double limit = run.add({.group = "mixed", .name = "peer half alone"}, How::queued, half);
   const auto both = make_fetch(run, From::both, kManyRows, 256);
-  run.add({.group = "mixed", .name = "half own, half peer", .limit = "peer half", .limit_us = limit},
-          How::queued, both, {.text = "costs the peer half (2 % margin)", .least_of_limit = 0.98});
+  run.add(
+      {.group = "mixed", .name = "half own, half peer", .limit = "peer half", .limit_us = limit},
+      How::queued, both, {.text = "costs the peer half (2 % margin)", .least_of_limit = 0.98});
 }
 
 void run_default(Run& run) {
@@ -182,7 +199,8 @@ void run_split(Run& run) {
   args.tail.owners.num_owners = 1;
   const auto indices = draw(run, From::peer, kManyRows, 256, run.options.device, kSets);
   for (const int sms : {0, 8}) {
-    const Fetch replicated(*run.reader, args, indices, run.gather_plan(args, sms), expected_words(view));
+    const Fetch replicated(*run.reader, args, indices, run.gather_plan(args, sms),
+                           expected_words(view));
     run.add({.group = "split",
              .name = std::string("264 B as 256 + 8, tails replicated") + (sms > 0 ? ", 8 SMs" : ""),
              .limit = "256 B rate",
@@ -195,7 +213,10 @@ void run_split(Run& run) {
   auto remote_words = expected_words(view);
   remote_words.tail_first_word = view.first_words[1];
   const Fetch remote(*run.reader, args, indices, run.gather_plan(args, 0), remote_words);
-  run.add({.group = "split", .name = "264 B as 256 + 8, tails remote", .limit = "256 B rate", .limit_us = limit},
+  run.add({.group = "split",
+           .name = "264 B as 256 + 8, tails remote",
+           .limit = "256 B rate",
+           .limit_us = limit},
           How::queued, remote);
   const auto packed = make_fetch(run, From::peer, kManyRows, 264);
   run.add({.group = "split", .name = "264 B packed", .limit = "256 B rate", .limit_us = limit},
@@ -206,21 +227,22 @@ void run_zipf(Run& run) {
   constexpr std::int64_t kRange = 1 << 20;
   const auto view = run.gpu_view(256);
   for (const std::int64_t count : {kDefaultRows, kManyRows}) {
-    const auto indices = zipf_indices(run.options.device, count, run.gpu_rows(256), kRange,
-                                      run.options.seed, 4);
+    const auto indices =
+        zipf_indices(run.options.device, count, run.gpu_rows(256), kRange, run.options.seed, 4);
     const auto args = make_args(view, count, 256);
     auto shape = args;
     shape.fetched = run.reader->output.get();
     const Fetch raw(*run.reader, args, indices, run.gather_plan(args, 0), expected_words(view));
-    const double limit = run.add({.group = "zipf", .name = "peer, Zipf 1.0, each row read"}, How::graph, raw);
+    const double limit =
+        run.add({.group = "zipf", .name = "peer, Zipf 1.0, each row read"}, How::graph, raw);
     const auto planned = kernels::plan_fetch({.gather = kernels::shape_of(shape, run.num_sms, 0),
-                                              .path = kernels::RowPath::nvlink,
                                               .span = {kRange * 256},
                                               .distinct_share = indices.distinct_share});
     if (!planned) throw planned.error();
     const Fetch best(*run.reader, args, indices, *planned, expected_words(view));
     run.add({.group = "zipf",
-             .name = std::string("peer, Zipf 1.0, as planned: ") + (planned->unique ? "unique" : "each"),
+             .name = std::string("peer, Zipf 1.0, as planned: ") +
+                     (planned->unique ? "unique" : "each"),
              .limit = "each row read",
              .limit_us = limit},
             How::graph, best);
@@ -228,15 +250,18 @@ void run_zipf(Run& run) {
     forced.unique = true;
     if (planned->unique) continue;
     const Fetch unique(*run.reader, args, indices, forced, expected_words(view));
-    run.add({.group = "zipf", .name = "peer, Zipf 1.0, unique", .limit = "each row read", .limit_us = limit},
+    run.add({.group = "zipf",
+             .name = "peer, Zipf 1.0, unique",
+             .limit = "each row read",
+             .limit_us = limit},
             How::graph, unique);
   }
 }
 
 void run_scales(Run& run) {
   constexpr int kPacks = 2;
-  const auto indices = uniform_indices(run.options.device, kDefaultRows, 0, kManyRows,
-                                       run.options.seed, kSets);
+  const auto indices =
+      uniform_indices(run.options.device, kDefaultRows, 0, kManyRows, run.options.seed, kSets);
   for (const auto layout : {kernels::ScaleLayout::row_major, kernels::ScaleLayout::column_major}) {
     kernels::GatherScalesArgs args;
     args.num_tokens = kDefaultRows / 24;
@@ -267,9 +292,10 @@ void run_overlap(Run& run) {
   const int blocks = (run.num_sms - kFetchSms) * 4;
   const auto sink = gpu_memory(run.options.device, {16});
   cudaStream_t side = nullptr;
-  cudaEvent_t begun = nullptr, done = nullptr;
+  cudaEvent_t begun = nullptr, started = nullptr, done = nullptr;
   must(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking), "stream");
   must(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming), "event");
+  must(cudaEventCreateWithFlags(&started, cudaEventDisableTiming), "event");
   must(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "event");
   const auto fetch = make_fetch(run, From::peer, kManyRows, 256, kFetchSms);
   const auto compute = [&](cudaStream_t stream) {
@@ -287,8 +313,10 @@ void run_overlap(Run& run) {
   run.add(about, How::queued, [&](int round, cudaStream_t stream) {
     must(cudaEventRecord(begun, stream), "event");
     must(cudaStreamWaitEvent(side, begun, 0), "event");
-    fetch.launch(round, side);
+    must(kernels::launch_gather_rows(fetch.args(round), fetch.plan().gather, side,
+                                     kernels::Launch::plain, started));
     must(cudaEventRecord(done, side), "event");
+    must(cudaStreamWaitEvent(stream, started, 0), "event");
     compute(stream);
     must(cudaStreamWaitEvent(stream, done, 0), "event");
     must(kernels::launch_wait_rows(stream));
@@ -300,6 +328,7 @@ void run_overlap(Run& run) {
   });
   must(cudaStreamSynchronize(clock.stream()), "overlap");
   must(cudaEventDestroy(begun), "event");
+  must(cudaEventDestroy(started), "event");
   must(cudaEventDestroy(done), "event");
   must(cudaStreamDestroy(side), "stream");
 }

@@ -10,9 +10,9 @@ inline constexpr std::int64_t kManyRows = 1 << 20;
 
 /// What a measurement is held to.
 struct Target {
-  std::string text{};               ///< empty: none
-  double least_of_limit = 0;      ///< limit's time / median
-  double most_us = 0;             ///< 0: no bound
+  std::string text{};         ///< empty: none
+  double least_of_limit = 0;  ///< limit's time / median
+  double most_us = 0;         ///< 0: no bound
   double least_gigabytes = 0;
 };
 
@@ -33,8 +33,9 @@ class Run {
   /// [own, peer]; without a peer its pointer is null.
   [[nodiscard]] TableView gpu_view(int row_bytes) const;
   [[nodiscard]] TableView host_view(int row_bytes, Bytes span) const;
-  [[nodiscard]] kernels::FetchPlan gather_plan(const kernels::GatherRowsArgs& args,
-                                               int sm_limit) const;
+  [[nodiscard]] kernels::FetchPlan gather_plan(
+      const kernels::GatherRowsArgs& args, int sm_limit,
+      kernels::RowPath path = kernels::RowPath::nvlink) const;
 
   /// Times `launcher`, which fetches rows * row_bytes, and appends it. Returns the median.
   double add(Measurement about, How how, const Launcher& launcher, const Target& target = {});

@@ -1,5 +1,6 @@
 // Cases whose rows lie in host memory.
 #include "engram/kernels/host_assist.hpp"
+#include "engram/kernels/order_rows.hpp"
 #include "groups.hpp"
 
 namespace engram::bench {
@@ -9,9 +10,10 @@ constexpr int kSets = 4;
 
 std::string describe(const kernels::FetchPlan& plan) {
   if (plan.assisted) return "assisted";
-  const char* const order = plan.order == kernels::FetchOrder::as_given        ? "as given"
-                            : plan.order == kernels::FetchOrder::by_page_small ? "by page, one block"
-                                                                               : "by page, sorted";
+  const char* const order = plan.order == kernels::FetchOrder::as_given ? "as given"
+                            : plan.order == kernels::FetchOrder::by_page_small
+                                ? "by page, one block"
+                                : "by page, sorted";
   return std::string(order) + (plan.unique ? ", unique" : "");
 }
 
@@ -23,10 +25,10 @@ std::string in_gib(Bytes span) {
 kernels::FetchPlan plan_for(const Run& run, kernels::GatherRowsArgs args, Bytes span,
                             std::optional<double> share) {
   args.fetched = run.reader->output.get();
-  const auto plan = kernels::plan_fetch({.gather = kernels::shape_of(args, run.num_sms, 0),
-                                         .path = kernels::RowPath::host,
-                                         .span = span,
-                                         .distinct_share = share});
+  const auto plan = kernels::plan_fetch(
+      {.gather = kernels::shape_of(args, run.num_sms, 0, kernels::RowPath::host),
+       .span = span,
+       .distinct_share = share});
   if (!plan) throw plan.error();
   return *plan;
 }
@@ -42,6 +44,15 @@ void compare_plans(Run& run, Bytes span, std::int64_t count, int row_bytes, How 
   const double limit = run.add({.group = "host", .name = name + ", as given"}, how, raw);
   const auto plan = plan_for(run, args, span, share);
   const Fetch planned(*run.reader, args, indices, plan, expected_words(view));
+  if (plan.order != kernels::FetchOrder::as_given) {
+    run.add(
+        {.group = "host", .name = name + ", ordering alone", .rows = count, .row_bytes = row_bytes},
+        how, [&](int round, cudaStream_t stream) {
+          must(kernels::launch_order_rows(planned.args(round), plan.order,
+                                          run.reader->workspace.get(), run.reader->workspace_size,
+                                          stream));
+        });
+  }
   run.add({.group = "host",
            .name = name + ", planned: " + describe(plan),
            .limit = "as given",
@@ -63,13 +74,14 @@ void run_host(Run& run) {
           uniform_indices(device, count, 0, static_cast<std::int64_t>(span.count) / row_bytes,
                           run.options.seed, kSets);
       Target target;
-      if (row_bytes == 256 && span == 2 * kGiB) target = {.text = ">= 45 GB/s", .least_gigabytes = 45};
-      if (row_bytes >= 1024 && span <= 2 * kGiB) target = {.text = ">= 50 GB/s", .least_gigabytes = 50};
+      if (row_bytes == 256 && span == 2 * kGiB)
+        target = {.text = ">= 45 GB/s", .least_gigabytes = 45};
+      if (row_bytes >= 1024 && span <= 2 * kGiB)
+        target = {.text = ">= 50 GB/s", .least_gigabytes = 50};
       compare_plans(run, span, count, row_bytes, How::queued, indices, "", target, {});
     }
-    const auto indices = uniform_indices(device, kDefaultRows, 0,
-                                         static_cast<std::int64_t>(span.count) / 256,
-                                         run.options.seed, 16);
+    const auto indices = uniform_indices(
+        device, kDefaultRows, 0, static_cast<std::int64_t>(span.count) / 256, run.options.seed, 16);
     compare_plans(run, span, kDefaultRows, 256, How::graph, indices, "",
                   span == 2 * kGiB ? Target{.text = "<= 85 us", .most_us = 85} : Target{}, {});
   }
@@ -87,19 +99,18 @@ void run_host(Run& run) {
 void run_host_assist(Run& run) {
   if (run.options.assist_threads < 1) return;
   for (const std::int64_t count : {kDefaultRows, kManyRows}) {
-    const auto assist = kernels::HostAssist::create({.threads = run.options.assist_threads,
-                                                     .max_rows = count,
-                                                     .max_row_bytes = 256});
+    const auto assist = kernels::HostAssist::create(
+        {.threads = run.options.assist_threads, .max_rows = count, .max_row_bytes = 256});
     if (!assist) throw assist.error();
     for (const Bytes span : {2 * kGiB, 16 * kGiB}) {
       if (span > run.options.host_table) continue;
       const auto view = run.host_view(256, span);
       const auto args = make_args(view, count, 256);
-      const Fetch fetch(*run.reader, args,
-                        uniform_indices(run.options.device, count, 0,
-                                        static_cast<std::int64_t>(span.count) / 256,
-                                        run.options.seed, kSets),
-                        run.gather_plan(args, 0), expected_words(view));
+      const Fetch fetch(
+          *run.reader, args,
+          uniform_indices(run.options.device, count, 0, static_cast<std::int64_t>(span.count) / 256,
+                          run.options.seed, kSets),
+          run.gather_plan(args, 0), expected_words(view));
       const auto launcher = [&](int round, cudaStream_t stream) {
         must((*assist)->launch(fetch.args(round), stream));
       };

@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "groups whose name contains this");
   app.add_option("--json", json_path, "file for the figures");
   CLI11_PARSE(app, argc, argv);
-  options.host_table = {static_cast<std::uint64_t>(host_gib * static_cast<double>(engram::kGiB.count))};
+  options.host_table = {
+      static_cast<std::uint64_t>(host_gib * static_cast<double>(engram::kGiB.count))};
 
   const auto report = engram::bench::bench_fetch(options);
   if (!report) {

@@ -37,7 +37,8 @@ Memory gpu_memory(int device, Bytes size) {
 Memory host_memory(Bytes size, int threads) {
   constexpr std::size_t kHuge = 2 << 20;
   const std::size_t bytes = align_up(size, {kHuge}).count;
-  void* raw = mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* raw =
+      mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) {
     throw Error{ErrorCode::internal, "mmap of " + std::to_string(bytes) + " bytes failed"};
   }
@@ -68,7 +69,8 @@ IndexSets uniform_indices(int device, std::int64_t count, std::int64_t first, st
   std::vector<std::vector<std::int64_t>> sets(static_cast<std::size_t>(num_sets));
   for (auto& set : sets) {
     for (std::int64_t i = 0; i < count; ++i) {
-      set.push_back(first + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(range)));
+      set.push_back(first +
+                    static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(range)));
     }
   }
   return upload(device, sets);
@@ -87,8 +89,8 @@ IndexSets zipf_indices(int device, std::int64_t count, std::int64_t first, std::
     for (std::int64_t i = 0; i < count; ++i) {
       const auto rank = static_cast<std::uint64_t>(
           std::lower_bound(below.begin(), below.end() - 1, anywhere(random)) - below.begin());
-      set.push_back(first + static_cast<std::int64_t>(rank * kScatter %
-                                                      static_cast<std::uint64_t>(range)));
+      set.push_back(first +
+                    static_cast<std::int64_t>(rank * kScatter % static_cast<std::uint64_t>(range)));
     }
   }
   return upload(device, sets);
@@ -142,8 +144,8 @@ Fetch::Fetch(Reader& reader, kernels::GatherRowsArgs args, IndexSets indices,
 kernels::GatherRowsArgs Fetch::args(int round) const {
   constexpr std::uint64_t kMostPlaces = 16;
   auto args = args_;
-  const auto bytes =
-      static_cast<std::uint64_t>(args.num_rows()) * static_cast<std::uint64_t>(args.fetched_row_bytes());
+  const auto bytes = static_cast<std::uint64_t>(args.num_rows()) *
+                     static_cast<std::uint64_t>(args.fetched_row_bytes());
   const std::uint64_t places =
       std::clamp<std::uint64_t>(reader_->output_size.count / bytes, 1, kMostPlaces);
   args.indices = indices_.at(round);
@@ -183,9 +185,12 @@ std::uint64_t Fetch::count_wrong() const {
 
 Times time_by(How how, Clock& clock, int repeats, const Launcher& launcher) {
   switch (how) {
-    case How::queued: return clock.queued(repeats, launcher);
-    case How::graph: return clock.graph(repeats, launcher);
-    case How::wall: return clock.wall(repeats, launcher);
+    case How::queued:
+      return clock.queued(repeats, launcher);
+    case How::graph:
+      return clock.graph(repeats, launcher);
+    case How::wall:
+      return clock.wall(repeats, launcher);
   }
   throw Error{ErrorCode::internal, "unknown way to time"};
 }

@@ -23,16 +23,17 @@ enum class ScaleLayout {
 
 /// A pack is 4 bytes: one float32 or four UE8M0 exponents.
 struct GatherScalesArgs {
-  const std::int64_t* indices = nullptr;  ///< device, [tokens, entries]; -1 = no row: packs of zeros
-  std::uint32_t* scales = nullptr;        ///< device, in `layout`; padding becomes zeros
+  const std::int64_t* indices =
+      nullptr;                      ///< device, [tokens, entries]; -1 = no row: packs of zeros
+  std::uint32_t* scales = nullptr;  ///< device, in `layout`; padding becomes zeros
   std::int64_t num_tokens = 0;
   int entries_per_token = 0;
   int packs_per_row = 0;
   ScaleLayout layout = ScaleLayout::row_major;
-  std::int64_t num_rows = 0;      ///< of the table
-  FastDivide entries_per_owner{};   ///< for a table shared out over owners; replicated: num_rows
-  RowOwners owners{};             ///< [rows there, packs_per_row]; replicated: one. No nulls
-  ErrorRecord* error = nullptr;   ///< as in gather_rows
+  std::int64_t num_rows = 0;       ///< of the table
+  FastDivide entries_per_owner{};  ///< for a table shared out over owners; replicated: num_rows
+  RowOwners owners{};              ///< [rows there, packs_per_row]; replicated: one. No nulls
+  ErrorSink error{};               ///< as in gather_rows
   int rank = -1;
   int layer = 0;  ///< for the record
 };

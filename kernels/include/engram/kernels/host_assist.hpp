@@ -13,9 +13,9 @@
 namespace engram::kernels {
 
 struct HostAssistOptions {
-  int threads = 16;            ///< they spin while idle, then yield; 16 or more reach 42 GB/s
-  std::int64_t max_rows = 0;   ///< of one fetch
-  int max_row_bytes = 0;       ///< with its tail
+  int threads = 16;           ///< they spin while idle, then yield; 16 or more reach 42 GB/s
+  std::int64_t max_rows = 0;  ///< of one fetch
+  int max_row_bytes = 0;      ///< with its tail
   Nanos limit{std::chrono::seconds(1)};  ///< a fetch's wait for the threads
 };
 
