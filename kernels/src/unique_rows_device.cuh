@@ -17,6 +17,8 @@ struct UniqueParams {
 };
 
 inline constexpr std::uint32_t kNoSlot = 0x7fff'ffffu;  ///< a first copy that is in no slot: zeros
+/// A table half full is probed once or twice; a spoilt one must not hold the GPU.
+inline constexpr std::uint32_t kMaxProbes = 256;
 
 __device__ __forceinline__ std::uint32_t hash_row(std::uint64_t row) {
   row *= 0x9e37'79b9'7f4a'7c15ull;
@@ -32,7 +34,7 @@ __device__ __forceinline__ std::uint32_t ticket_for(const UniqueParams& p, std::
   }
   const unsigned long long key = p.first_row[row.layer] + row.index + 1;
   std::uint32_t slot = hash_row(key) & p.mask;
-  while (true) {
+  for (std::uint32_t probes = 0; probes <= kMaxProbes; ++probes) {
     // Hot rows: a plain read spares most of them the atomic.
     unsigned long long held = *reinterpret_cast<volatile unsigned long long*>(p.slots + slot);
     if (held == 0) held = atomicCAS(p.slots + slot, 0ull, key);
@@ -43,6 +45,7 @@ __device__ __forceinline__ std::uint32_t ticket_for(const UniqueParams& p, std::
     if (held == key) return slot;
     slot = (slot + 1) & p.mask;
   }
+  return kFirstCopy | kNoSlot;
 }
 
 __global__ void __launch_bounds__(256) mark_unique_kernel(const __grid_constant__ UniqueParams p) {

@@ -139,6 +139,7 @@ double Run::add(Measurement about, const Times& times, const Target& target) {
   about.max_us = times.max_us;
   check(about, target);
   report.measurements.push_back(about);
+  if (options.on_measurement) options.on_measurement(about);
   return times.median_us;
 }
 
@@ -204,22 +205,23 @@ nlohmann::json to_json(const BenchFetchReport& report) {
   return out;
 }
 
-std::string to_table(const BenchFetchReport& report) {
-  std::string out = fmt::format(
-      "{:<8} {:<44} {:<6} {:>8} {:>5} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}  {}\n", "group", "case",
-      "how", "rows", "B", "min us", "med us", "max us", "GB/s", "Mrow/s", "wrong", "against");
-  for (const auto& m : report.measurements) {
-    out += fmt::format(
-        "{:<8} {:<44} {:<6} {:>8} {:>5} {:>9.2f} {:>9.2f} {:>9.2f} {:>7.1f} {:>7.1f} {:>6}  {}\n",
-        m.group, m.name, m.how, m.rows, m.row_bytes, m.min_us, m.median_us, m.max_us,
-        m.gigabytes_per_second(), m.million_rows_per_second(),
-        m.wrong_bytes ? std::to_string(*m.wrong_bytes) : "-",
-        (m.limit.empty() ? ""
-                         : fmt::format("{:.1f} % of {}", 100 * m.limit_us / m.median_us, m.limit)) +
-            (m.target.empty() ? "" : fmt::format(" [{}: {}]", m.target, m.met ? "met" : "MISSED")));
+std::string table_head() {
+  return fmt::format("{:<8} {:<46} {:<6} {:>8} {:>5} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}  {}\n",
+                     "group", "case", "how", "rows", "B", "min us", "med us", "max us", "GB/s",
+                     "Mrow/s", "wrong", "against");
+}
+
+std::string to_line(const Measurement& m) {
+  std::string against;
+  if (!m.limit.empty()) {
+    against = fmt::format("{:.1f} % of {}", 100 * m.limit_us / m.median_us, m.limit);
   }
-  for (const auto& skipped : report.skipped) out += "skipped " + skipped + "\n";
-  return out;
+  if (!m.target.empty()) against += fmt::format(" [{}: {}]", m.target, m.met ? "met" : "MISSED");
+  return fmt::format(
+      "{:<8} {:<46} {:<6} {:>8} {:>5} {:>9.2f} {:>9.2f} {:>9.2f} {:>7.1f} {:>7.1f} {:>6}  {}\n",
+      m.group, m.name, m.how, m.rows, m.row_bytes, m.min_us, m.median_us, m.max_us,
+      m.gigabytes_per_second(), m.million_rows_per_second(),
+      m.wrong_bytes ? std::to_string(*m.wrong_bytes) : "-", against);
 }
 
 }  // namespace engram::bench

@@ -24,13 +24,18 @@ int main(int argc, char** argv) {
   options.host_table = {
       static_cast<std::uint64_t>(host_gib * static_cast<double>(engram::kGiB.count))};
 
+  fmt::print("{}", engram::bench::table_head());
+  options.on_measurement = [](const engram::bench::Measurement& measurement) {
+    fmt::print("{}", engram::bench::to_line(measurement));
+    std::fflush(stdout);
+  };
   const auto report = engram::bench::bench_fetch(options);
   if (!report) {
     fmt::print(stderr, "bench_gather: {}: {}\n", engram::name_of(report.error().code),
                report.error().message);
     return 1;
   }
-  fmt::print("{}", engram::bench::to_table(*report));
+  for (const auto& skipped : report->skipped) fmt::print("skipped {}\n", skipped);
   if (!json_path.empty()) {
     std::ofstream file(json_path);
     file << engram::bench::to_json(*report).dump(1) << "\n";

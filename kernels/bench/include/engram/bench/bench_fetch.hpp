@@ -1,6 +1,7 @@
 // How fast fetches over direct paths are, beside the limit measured in the same run.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 
 namespace engram::bench {
 
+struct Measurement;
+
 struct BenchFetchOptions {
   int device = 0;
   int peer = 1;                       ///< its rows are read over NVLink; -1: no peer cases
@@ -19,7 +22,8 @@ struct BenchFetchOptions {
   int repeats = 20;                   ///< timed launches of each case
   int assist_threads = 24;            ///< 0: no host-assisted case
   std::uint64_t seed = 1;             ///< of all indices
-  std::string only{};                 ///< run groups whose name contains this; empty: all
+  std::function<void(const Measurement&)> on_measurement;  ///< told of each as it ends
+  std::string only{};  ///< run groups whose name contains this; empty: all
 };
 
 /// One case: times are of one fetch.
@@ -55,7 +59,8 @@ struct BenchFetchReport {
 [[nodiscard]] Result<BenchFetchReport> bench_fetch(const BenchFetchOptions& options);
 
 [[nodiscard]] nlohmann::json to_json(const BenchFetchReport& report);
-/// A table for people, one line a measurement.
-[[nodiscard]] std::string to_table(const BenchFetchReport& report);
+/// A table for people: its head, and a line a measurement.
+[[nodiscard]] std::string table_head();
+[[nodiscard]] std::string to_line(const Measurement& measurement);
 
 }  // namespace engram::bench
