@@ -11,8 +11,9 @@ namespace {
 using AddCommand = void (*)(CLI::App&, CommandContext&);
 
 /// In the order of the help.
-constexpr std::array<AddCommand, 5> kCommands{add_run_command, add_plan_command, add_sweep_command,
-                                              add_scenario_command, add_trace_command};
+constexpr std::array<AddCommand, 7> kCommands{
+    add_run_command,   add_plan_command, add_sweep_command,   add_scenario_command,
+    add_trace_command, add_topo_command, add_validate_command};
 
 }  // namespace
 

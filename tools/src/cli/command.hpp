@@ -21,6 +21,8 @@ void add_plan_command(CLI::App& app, CommandContext& context);
 void add_sweep_command(CLI::App& app, CommandContext& context);
 void add_scenario_command(CLI::App& app, CommandContext& context);
 void add_trace_command(CLI::App& app, CommandContext& context);
+void add_topo_command(CLI::App& app, CommandContext& context);
+void add_validate_command(CLI::App& app, CommandContext& context);
 
 /// SCENARIO.toml, --set, --seed and --backend, alike for every command that takes a scenario.
 struct ScenarioArguments {
