@@ -71,7 +71,8 @@ struct Context {
   Observer* observer;
   Chance chance;
   Picos now{0};
-  /// Rung requests, loads and timers under way; background traffic rests while there are none.
+  /// Rung requests and loads under way; background traffic rests while there are none. Timers do
+  /// not count: a deadline far away must not keep it running.
   std::uint64_t in_flight = 0;
 
   void push(Picos time, EventKind kind, std::uint32_t a = 0, std::uint64_t b = 0) {

@@ -75,9 +75,7 @@ class Fabric::Impl : public EventHandler, public PacketSink {
       case EventKind::acknowledge: return responder_.on_acknowledge(a, generation);
       case EventKind::complete: return on_complete(a);
       case EventKind::retry: return requester_.on_retry(a, generation);
-      case EventKind::timer:
-        --context_.in_flight;
-        return context_.client.timer(event.b);
+      case EventKind::timer: return context_.client.timer(event.b);
       case EventKind::load_issue: return loads_.on_issue(a);
       case EventKind::load_at_owner: return loads_.on_owner(a);
       case EventKind::load_at_reader: return loads_.on_reader(a);
@@ -359,7 +357,6 @@ QpCounters Fabric::counters(QpId qp) const { return impl_->qps_[qp.value].counte
 
 void Fabric::at(Picos time, std::uint64_t tag) {
   impl_->sync();
-  ++impl_->context_.in_flight;
   impl_->context_.push(time, EventKind::timer, 0, tag);
 }
 

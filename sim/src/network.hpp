@@ -96,7 +96,6 @@ class Network {
   [[nodiscard]] int pick_lane(std::uint32_t link);
   [[nodiscard]] bool may_send(const Lane& lane) const;
   void transmit(std::uint32_t link, Lane& lane);
-  void leave_buffer(const Packet& packet);
   void lose(std::uint32_t packet);
   [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet) const;
   void loop_back(std::uint32_t packet, std::uint32_t vertex);
@@ -108,7 +107,8 @@ class Network {
   std::int64_t quantum_ = 0;
   std::vector<Port> ports_;
   std::vector<Lane> lanes_;  // [link][lane]
-  std::vector<std::uint32_t> only_link_;  // [vertex]: its one link out, or kNone
+  // Shortcuts past the topology's tables, [vertex]: its one link out, its one link in, or kNone.
+  std::vector<std::uint32_t> only_out_, only_in_;
   std::vector<Picos> loop_free_;          // [vertex]
   ByteTime loop_wire_;
   Pool<Packet> packets_;

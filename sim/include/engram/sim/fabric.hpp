@@ -80,7 +80,7 @@ struct Lanes {
 };
 
 /// Traffic of others: messages of `message` bytes at `rate`, delivered and forgotten. It rests while
-/// the run itself has nothing in flight.
+/// the run itself has no rung request and no load under way.
 struct Background {
   Rank from, to;
   BytesPerSecond rate{};
