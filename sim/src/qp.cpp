@@ -51,8 +51,7 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   }
   ++opened_[local.value];
 
-  const std::uint32_t planes =
-      std::clamp(topology.num_planes(), 1u, std::max(1u, profile.nic.ports));
+  const std::uint32_t planes = std::max(1u, topology.num_planes());
   for (std::uint32_t i = 0; i < planes; ++i) {  // the QP's own plane, else the next that both have
     const std::uint32_t plane = (index.value + i) % planes;
     const auto from = topology.nic(local, plane), to = topology.nic(remote, plane);

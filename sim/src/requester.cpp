@@ -88,7 +88,7 @@ void Requester::on_qp_ready(std::uint32_t qp) {
 
 void Requester::kick(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  if (nic.engine_scheduled || nic.first_ready == kNone) return;
+  if (nic.engine_scheduled || nic.first_ready == kNone || s_.faults.dead(Rank{rank})) return;
   nic.engine_scheduled = true;
   s_.context.push(std::max(s_.context.now, nic.engine_free), EventKind::engine_free, rank);
 }

@@ -1,6 +1,7 @@
 #include "fetch_run.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "engram/core/row_pattern.hpp"
@@ -136,6 +137,12 @@ bool FetchRun::row_arrived(Rank rank, std::uint64_t offset, std::span<const std:
 }
 
 Result<void> FetchRun::rank_main(core::Transport& transport) {
+  auto done = all_fetches(transport);
+  if (!done && !measured_.failed_at) measured_.failed_at = transport.now();
+  return done;
+}
+
+Result<void> FetchRun::all_fetches(core::Transport& transport) {
   const Nanos limit = scenario_.run.deadline;
   auto table = core::EngramTable::create(transport, setup_.table, setup_.options);
   if (!table) return tl::unexpected(table.error());
@@ -229,12 +236,17 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
 
 void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
   const core::Router& router = table.router();
+  std::map<std::uint32_t, std::uint64_t> by_owner;
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {
       const core::Place place = router.route(l, row);
       if (place.path != core::Path::rdma) continue;
-      ++measured_.served[router.grid.rank_of(router.team, router.self, place.peer).value];
+      ++by_owner[router.grid.rank_of(router.team, router.self, place.peer).value];
     }
+  }
+  for (const auto& [owner, reads] : by_owner) {
+    measured_.served[owner] += reads;
+    measured_.pairs.push_back({router.self, Rank{owner}, reads});
   }
 }
 

@@ -66,6 +66,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   struct RunningWarp {
     std::shared_ptr<host::Kernel> kernel;
     host::Warp* warp = nullptr;
+    sim::Picos begun{0};
     sim::Picos deadline{0};    // of the wait it is blocked in
     std::uint32_t loads = 0;   // direct loads under way
     std::uint32_t copies = 0;  // operations at the head that they carry out

@@ -216,6 +216,11 @@ void SimExecutor::end_warp(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   const std::shared_ptr<host::Kernel> kernel = std::move(running.kernel);
   const Rank rank = running.warp->rank();
+  const host::WarpPosition position = running.warp->position();
+  if (options_.fabric.observer != nullptr && position.warp == 0) {  // one stands for its block
+    options_.fabric.observer->span({sim::Track::Kind::sm, rank.value, position.block},
+                                   host::name_of(kernel->kind), running.begun, engine_->now(), 0);
+  }
   running = RunningWarp{};
   warps_.give_back(index);
   if (--kernel->live > 0) return;

@@ -66,6 +66,7 @@ struct RunResult {
   std::vector<NamedTime> floors;  ///< what each roof alone would take
   std::vector<LinkLoad> links;    ///< any order; reports show the busiest
   std::vector<std::string> warnings, faults;
+  std::optional<Nanos> failed_at;  ///< of a run that failed: when the first rank gave up
 
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
