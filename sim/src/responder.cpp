@@ -156,7 +156,9 @@ Picos Responder::take_write(std::uint32_t index, const Packet& packet) {
     }
     const Picos late = s_.faults.visibility_delay(queue.remote) +
                        c.chance.up_to(c.options.perturbation.visibility);
-    const Picos seen = train.tail + s_.costs.write_latency + late;
+    // As profile.hpp says: what the response takes, then write_latency until a poll sees it.
+    const Picos seen = train.tail + s_.faults.slowed(queue.remote, s_.costs.response_latency) +
+                       s_.costs.write_latency + late;
     queue.last_visible = std::max(queue.last_visible, seen);
     c.push(queue.last_visible, EventKind::visible, index);
   }

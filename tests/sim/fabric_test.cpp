@@ -219,7 +219,7 @@ TEST(Fabric, AWriteIsSeenBeforeItCompletesAndOnce) {
   Picos seen{0};
   rig.client.on_access = [&](QpId, const Request&) { seen = rig.engine->now(); };
   feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write, .bytes = 64}, 1);
-  EXPECT_EQ(seen, Picos{2'201'280});  // request 1 us, links 1 us, 64 B, 0.2 us
+  EXPECT_EQ(seen, Picos{2'701'280});  // request 1 us, links 1 us, 64 B, response 0.5 us, 0.2 us
   EXPECT_LT(seen, rig.client.last_completion);
   EXPECT_EQ(rig.client.accesses, 1u);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "backend_table.hpp"
 #include "engram/model/topology_text.hpp"
@@ -72,8 +73,10 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   auto made = make_backend(scenario, *platform, needs);
   if (!made) return tl::unexpected(made.error());
 
+  const auto begin = std::chrono::steady_clock::now();
   const auto stats =
       made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
+  const auto end = std::chrono::steady_clock::now();
   if (!stats && !is_failure_of_run(stats.error().code)) return tl::unexpected(stats.error());
 
   RunResult result;
@@ -86,6 +89,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   result.seed = scenario.run.seed;
   result.version = ENGRAM_VERSION;
   if (scenario.run.check) result.verified = stats.has_value();
+  result.wall = end - begin;
   if (!stats) result.failure = stats.error().message;
   explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
           result);

@@ -176,7 +176,8 @@ sim::Memory SimExecutor::storage_memory() const {
 std::string SimExecutor::who_waits() {
   std::string text;
   std::uint32_t listed = 0;
-  for (RunningWarp& running : warps_.items()) {
+  for (std::uint32_t i = 0; i < warps_.size(); ++i) {
+    RunningWarp& running = warps_[i];
     if (running.warp == nullptr || !running.blocked) continue;
     if (++listed > 4) return text + "; ...";
     const host::Op& op = *running.warp->head();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engram/core/result.hpp"
+#include "engram/model/profile.hpp"
 #include "engram/model/published.hpp"
 
 namespace engram::validate {

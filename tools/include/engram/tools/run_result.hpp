@@ -71,6 +71,7 @@ struct RunResult {
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
   std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
+  Nanos wall{};              ///< of the machine that ran it: the backend's run, without the setup
   std::string failure;       ///< why verified is false or the run ended early; empty when right
 };
 
