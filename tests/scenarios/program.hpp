@@ -31,7 +31,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 inline std::string scratch(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   return (std::filesystem::path(testing::TempDir()) /
-          (std::string("engram_") + test->name() + "_" + name))
+          (std::string("engram_") + (test != nullptr ? test->name() : "suite") + "_" + name))
       .string();
 }
 

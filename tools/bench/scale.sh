@@ -19,15 +19,15 @@ try:
     r = json.load(open(path))
     paths = sum(p["requests"] for p in r["paths"].values())
     print(f"| {fidelity} | {r['ranks']} | {paths // r['ranks']:,} | {r['requests']:,} | "
-          f"{r['time_us']['median']:.0f} | {numbers[0]} | {numbers[1]} | {numbers[2]} |")
+          f"{r['time_us']['median']:.0f} | {numbers[0]} | {numbers[1]} | {numbers[2]} | {numbers[3]} | {numbers[4]} |")
 except (ValueError, IndexError):
     print(f"| {fidelity} | failed: {cost} |")
 PYTHON
   rm -f "${TMPDIR:-/tmp}/engram_scale.$$"
 }
 
-echo '| fidelity | ranks | gets a rank | network reads | simulated us | wall s | k reads/s | MB |'
-echo '|---|---:|---:|---:|---:|---:|---:|---:|'
+echo '| fidelity | ranks | gets a rank | network reads | simulated us | wall s | CPU s | k reads/s | k reads/CPU s | MB |'
+echo '|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|'
 measure message message_64
 measure batch batch_256
 measure flow flow_2048

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "backend_table.hpp"
 #include "engram/model/topology_text.hpp"
@@ -73,6 +74,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   auto made = make_backend(scenario, *platform, needs);
   if (!made) return tl::unexpected(made.error());
 
+  const std::clock_t cpu = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   const auto stats =
       made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
@@ -90,6 +92,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   result.version = ENGRAM_VERSION;
   if (scenario.run.check) result.verified = stats.has_value();
   result.wall = end - begin;
+  result.cpu = std::chrono::microseconds((std::clock() - cpu) * 1'000'000 / CLOCKS_PER_SEC);
   if (!stats) result.failure = stats.error().message;
   explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
           result);

@@ -82,6 +82,8 @@ void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Stat
   ++state.completed;
   ++stats_.completions;
   note(3, qp.value, state.completed);
+  if (!state.failed && state.completed < state.wake_at) return;  // nobody's requests are all there
+  state.wake_at = Queue::kNever;
   wake(state.done_waiters);
 }
 

@@ -77,10 +77,12 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     bool scheduled = false;    // a timer will step it
   };
   struct Queue {  // beside the fabric's QP: who waits for it
+    static constexpr std::uint64_t kNever = ~std::uint64_t{0};
     bool open = false, failed = false;
     std::uint64_t failed_at = 0;
     std::uint64_t posted = 0, completed = 0;  // from 0, whatever the fabric counts from
     std::vector<std::uint32_t> slot_waiters, done_waiters;
+    std::uint64_t wake_at = kNever;  // completions that the first of done_waiters wants
   };
   struct Posted {  // what of a request is still needed when it reaches the peer
     host::OpKind kind = host::OpKind::get;

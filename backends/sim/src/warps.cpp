@@ -264,6 +264,7 @@ bool SimExecutor::answer_wait(std::uint32_t index, const host::Op& op) {
       }
       if (state.completed < op.slot->target) {
         state.done_waiters.push_back(index);
+        state.wake_at = std::min(state.wake_at, op.slot->target);
         return false;
       }
       warp.answer(core::WaitStatus::ok);
@@ -281,6 +282,7 @@ bool SimExecutor::answer_wait(std::uint32_t index, const host::Op& op) {
         failed |= state.failed;
         if (!state.failed && state.completed < state.posted) {
           state.done_waiters.push_back(index);
+          state.wake_at = std::min(state.wake_at, state.posted);
           return false;
         }
       }

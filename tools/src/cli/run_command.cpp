@@ -27,8 +27,11 @@ void print_cost(const RunResult& result, std::uint32_t repeats, Console& console
   getrusage(RUSAGE_SELF, &usage);
   const double seconds = static_cast<double>(result.wall.count()) * 1e-9;
   const double gets = static_cast<double>(result.requests) * repeats;
-  console.err << fmt::format("engram: cost: {:.2f} s wall, {:.0f} k network reads/s, {} MB\n",
-                             seconds, gets / seconds * 1e-3, usage.ru_maxrss / 1024);
+  const double cpu = static_cast<double>(result.cpu.count()) * 1e-9;
+  console.err << fmt::format(
+      "engram: cost: {:.2f} s wall, {:.2f} s CPU, {:.0f} k network reads/s ({:.0f} k by CPU time), "
+      "{} MB\n",
+      seconds, cpu, gets / seconds * 1e-3, gets / cpu * 1e-3, usage.ru_maxrss / 1024);
 }
 
 struct TraceFile {

@@ -71,7 +71,8 @@ struct RunResult {
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
   std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
-  Nanos wall{};              ///< of the machine that ran it: the backend's run, without the setup
+  /// Of the machine that ran it: the backend's run, without the setup. On an idle machine they agree.
+  Nanos wall{}, cpu{};
   std::string failure;       ///< why verified is false or the run ended early; empty when right
 };
 
