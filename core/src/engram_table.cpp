@@ -50,6 +50,7 @@ Result<EngramTable> EngramTable::create(Transport& transport, TableLayout layout
                             transport.capabilities().paths, options.compat);
   if (!router) return tl::unexpected(router.error());
   table.router_ = *router;
+  table.router_.negative_is_row = kDefectsBuilt && options.defects.negative_is_row;
   table.leases_ = std::make_unique<LeaseBook>(window->buffer().size);
   table.queues_ = {planned->num_qps, planned->depth};
   if (auto opened = transport.open(*window, table.queues_, options.segment); !opened) {
@@ -92,7 +93,7 @@ Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::i
                 " bytes, but its rows need ", need.count);
   }
   Bytes start = region ? region->offset : Bytes{0};
-  if (!(kDefectsBuilt && options_.ignore_leases)) {
+  if (!(kDefectsBuilt && options_.defects.lease_ignored)) {
     auto lease = region ? leases_->take({region->offset, need}, holder)
                         : leases_->take_any(need, kRowsAlignment, holder);
     if (!lease) return tl::unexpected(lease.error());

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "engram/core/defects.hpp"
 #include "engram/core/fetch_plan.hpp"
 #include "engram/core/lease.hpp"
 #include "engram/core/result.hpp"
@@ -29,7 +30,7 @@ struct EngramOptions {
   SizingRule sizing = SizingRule::newer;
   FetchOverrides overrides;
   std::optional<SegmentFunction> segment;  ///< generated rows instead of written ones
-  bool ignore_leases = false;  ///< the defect "lease ignored"; only in builds with defects
+  Defects defects;  ///< looked at only in builds with ENGRAM_DEFECTS
 };
 
 /// One fetch in flight. Rows of layer l lie at row_offset(l) in the buffer window, row i after row
