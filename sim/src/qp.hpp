@@ -27,12 +27,12 @@ struct Qp {
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
   bool ready = false, waits_for_rate = false, failed = false, told_full = false;
-  std::uint32_t next_ready = kNone;                        // list of its NIC
+  std::uint32_t next_ready = kNone;                                // list of its NIC
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
-  std::uint32_t outstanding = 0;                           // reads and adds in flight
-  std::uint32_t source = 0, target = 0;                    // vertices
-  std::uint32_t connection = 0;                            // shared with the QP the other way
-  std::uint64_t hash_there = 0, hash_back = 0;             // of its flows, for ECMP
+  std::uint32_t outstanding = 0;                                   // reads and adds in flight
+  std::uint32_t source = 0, target = 0;                            // vertices
+  std::uint32_t connection = 0;                 // shared with the QP the other way
+  std::uint64_t hash_there = 0, hash_back = 0;  // of its flows, for ECMP
   Picos next_start{0}, last_doorbell{0}, last_inject{0}, last_memory{0}, last_visible{0},
       last_complete{0};
 

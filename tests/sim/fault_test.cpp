@@ -196,9 +196,11 @@ TEST(Faults, ALostAnswerDoesNotAddTwice) {
 TEST(Faults, APlanThatDoesNotFitIsRefused) {
   auto engine = Engine::create({.ranks = 4});
   RecordingClient client;
-  const auto refused = Fabric::create(**engine, client, with({{.kind = FaultKind::rank_dead, .rank = {9}}}));
+  const auto refused =
+      Fabric::create(**engine, client, with({{.kind = FaultKind::rank_dead, .rank = {9}}}));
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message.find("rank 9 of 4"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("rank 9 of 4"), std::string::npos)
+      << refused.error().message;
 }
 
 }  // namespace
