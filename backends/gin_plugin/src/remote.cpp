@@ -1,0 +1,637 @@
+#include "remote.hpp"
+
+#include <algorithm>
+#include <boost/asio.hpp>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <map>
+#include <thread>
+
+#include "wire.hpp"
+
+namespace engram::gin_plugin {
+namespace {
+
+namespace asio = boost::asio;
+using Socket = asio::generic::stream_protocol::socket;
+
+constexpr std::size_t kBuffers = 32;      ///< of kMaxPayload bytes, for each direction
+constexpr std::size_t kMostRequests = 32;  ///< under way to one owner
+
+/// A message on its way out.
+struct Outgoing {
+  MessageHead head;
+  std::vector<std::byte> entries;
+  std::byte* buffer = nullptr;  ///< payload, from the outbound pool; null: none
+  std::vector<std::byte> text;  ///< payload of a fault
+};
+
+/// A message that came in.
+struct Incoming {
+  MessageHead head;
+  std::vector<std::byte> entries;
+  std::byte* buffer = nullptr;  ///< payload, from the inbound pool
+};
+
+/// What a request still needs once its answer is here.
+struct Request {
+  std::vector<RemoteCopy> copies;  ///< a read's targets
+  TicketPtr ticket;
+};
+
+/// Something to ask of an owner.
+struct Job {
+  MessageKind kind = MessageKind::read;
+  std::vector<RemoteCopy> copies;
+  RemoteSignal signal;
+  AddEntry add;
+  TicketPtr ticket;
+};
+
+/// Pinned buffers, all made at the start: pinning later may wait for the application's kernels.
+class Pool {
+ public:
+  Result<void> fill(Device& device) {
+    for (std::size_t i = 0; i < kBuffers; ++i) {
+      auto block = device.allocate_pinned(Bytes{kMaxPayload});
+      if (!block) return tl::unexpected(block.error());
+      free_.push_back(block->get());
+      blocks_.push_back(std::move(*block));
+    }
+    return {};
+  }
+  std::byte* take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return nullptr;
+    std::byte* buffer = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  void give(std::byte* buffer) {
+    if (buffer == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    free_.push_back(buffer);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+  std::vector<std::byte*> free_;
+};
+
+struct Link {
+  Rank rank;
+  std::unique_ptr<Socket> socket;
+  // The I/O thread's.
+  std::deque<Outgoing> sending;
+  bool write_active = false;
+  Incoming coming;
+  bool waits_for_buffer = false;
+  // Guarded by the Remote's mutex.
+  std::deque<Job> jobs;
+  std::deque<Incoming> received;
+  // The executor's.
+  std::map<std::uint64_t, Request> requests;
+};
+
+class RemoteImpl final : public Remote {
+ public:
+  RemoteImpl(Device& device, Regions& regions, Rank self, ApplySignal apply_signal,
+             std::function<void(Error)> on_error)
+      : device_(device),
+        regions_(regions),
+        self_(self),
+        apply_signal_(std::move(apply_signal)),
+        on_error_(std::move(on_error)) {}
+  ~RemoteImpl() override;
+
+  Result<void> set_up(Mesh& mesh);
+
+  void read(Rank owner, std::vector<RemoteCopy> copies, const TicketPtr& ticket) override {
+    post_copies(owner, MessageKind::read, std::move(copies), ticket);
+  }
+  void write(Rank owner, std::vector<RemoteCopy> copies, const TicketPtr& ticket) override {
+    post_copies(owner, MessageKind::write, std::move(copies), ticket);
+  }
+  void add(Rank owner, RegionId region, std::uint64_t offset, std::uint64_t value,
+           const TicketPtr& ticket) override {
+    ticket->open.fetch_add(1);
+    Job job;
+    job.kind = MessageKind::add;
+    job.add = {offset, value, region, {0, 0, 0}};
+    job.ticket = ticket;
+    post(owner, std::move(job));
+  }
+  void signal(Rank owner, const RemoteSignal& signal) override {
+    Job job;
+    job.kind = MessageKind::signal;
+    job.signal = signal;
+    post(owner, std::move(job));
+  }
+
+ private:
+  void post_copies(Rank owner, MessageKind kind, std::vector<RemoteCopy> copies,
+                   const TicketPtr& ticket);
+  void post(Rank owner, Job job);
+  void wake();
+  void fail_once(Error error);
+
+  // The executor.
+  void execute();
+  bool serve(Link& link);
+  bool start_job(Link& link, Job& job);
+  Result<bool> handle(Link& link, Incoming& message);
+  Result<void> answer_read(Link& link, const Incoming& message, std::byte* buffer);
+  Result<void> do_write(Link& link, const Incoming& message);
+  Result<void> do_add(const AddEntry& entry);
+  Result<void> finish(Link& link, const Incoming& message);
+  Result<void> run_copies(std::vector<Copy>& copies);
+  Result<std::byte*> own_memory(const CopyEntry& entry) const;
+
+  // The I/O thread.
+  void send(Link& link, Outgoing message);
+  void write_next(Link& link);
+  void read_head(Link& link);
+  void read_body(Link& link);
+  void take_message(Link& link);
+  void lost(Link& link, const boost::system::error_code& error);
+
+  Device& device_;
+  Regions& regions_;
+  Rank self_;
+  ApplySignal apply_signal_;
+  std::function<void(Error)> on_error_;
+  std::unique_ptr<Engine> engine_;
+  Pool inbound_, outbound_;
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::vector<std::unique_ptr<Link>> links_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+  bool stop_ = false;
+  std::atomic<bool> failed_{false};
+  std::uint64_t next_request_ = 1;
+  std::thread io_thread_, executor_;
+};
+
+Result<void> RemoteImpl::set_up(Mesh& mesh) {
+  auto engine = device_.make_engine();
+  if (!engine) return tl::unexpected(engine.error());
+  engine_ = std::move(*engine);
+  for (Pool* pool : {&inbound_, &outbound_}) {
+    auto ok = pool->fill(device_);
+    if (!ok) return ok;
+  }
+  for (std::uint32_t r = 0; r < mesh.num_ranks(); ++r) {
+    auto link = std::make_unique<Link>();
+    link->rank = Rank{r};
+    if (Rank{r} != self_) {
+      const int family = mesh.same_host(Rank{r}) ? AF_UNIX : AF_INET;
+      link->socket = std::make_unique<Socket>(
+          io_, asio::generic::stream_protocol(family, 0), mesh.take_data_socket(Rank{r}).release());
+      read_head(*link);
+    }
+    links_.push_back(std::move(link));
+  }
+  io_thread_ = std::thread([this] { io_.run(); });
+  executor_ = std::thread([this] { execute(); });
+  return {};
+}
+
+RemoteImpl::~RemoteImpl() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    woken_ = true;
+  }
+  changed_.notify_all();
+  if (executor_.joinable()) executor_.join();
+  // What was said last, a signal perhaps, still leaves.
+  asio::post(io_, [this] { work_.reset(); });
+  for (int i = 0; i < 200 && io_thread_.joinable(); ++i) {
+    std::promise<bool> idle;
+    auto told = idle.get_future();
+    asio::post(io_, [&] {
+      idle.set_value(std::none_of(links_.begin(), links_.end(),
+                                  [](const auto& l) { return l->write_active; }));
+    });
+    if (told.wait_for(std::chrono::seconds(1)) != std::future_status::ready || told.get()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  io_.stop();
+  if (io_thread_.joinable()) io_thread_.join();
+}
+
+void RemoteImpl::fail_once(Error error) {
+  if (failed_.exchange(true)) return;
+  on_error_(std::move(error));
+}
+
+void RemoteImpl::post_copies(Rank owner, MessageKind kind, std::vector<RemoteCopy> copies,
+                             const TicketPtr& ticket) {
+  for (std::size_t at = 0; at < copies.size();) {
+    Job job;
+    job.kind = kind;
+    std::uint64_t sum = 0;
+    std::size_t end = at;
+    while (end < copies.size() && end - at < kMaxEntries && sum + copies[end].size <= kMaxPayload) {
+      sum += copies[end++].size;
+    }
+    require(end > at, "the worker cuts copies to a message's size");
+    job.copies.assign(copies.begin() + static_cast<std::ptrdiff_t>(at),
+                      copies.begin() + static_cast<std::ptrdiff_t>(end));
+    job.ticket = ticket;
+    ticket->open.fetch_add(1);
+    post(owner, std::move(job));
+    at = end;
+  }
+}
+
+void RemoteImpl::post(Rank owner, Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    links_[owner.value]->jobs.push_back(std::move(job));
+  }
+  wake();
+}
+
+void RemoteImpl::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+void RemoteImpl::execute() {
+  if (auto ok = device_.attach_thread(); !ok) fail_once(ok.error());
+  for (;;) {
+    bool busy = false;
+    for (auto& link : links_) busy |= serve(*link);
+    if (busy) continue;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return woken_; });
+    woken_ = false;
+    if (stop_) return;
+  }
+}
+
+/// One step for a link: an answer or request that came in, and a job to go out.
+bool RemoteImpl::serve(Link& link) {
+  std::optional<Incoming> message;
+  std::optional<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!link.received.empty()) {
+      message = std::move(link.received.front());
+      link.received.pop_front();
+    }
+    if (!link.jobs.empty() && link.requests.size() < kMostRequests) {
+      job = std::move(link.jobs.front());
+      link.jobs.pop_front();
+    }
+  }
+  bool busy = false;
+  if (message) {
+    auto done = handle(link, *message);
+    if (!done) {
+      fail_once(within(done.error(), "rank ", self_.value, ", message of rank ", link.rank.value)
+                    .value());
+    }
+    if (done && !*done) {
+      const std::lock_guard lock(mutex_);
+      link.received.push_front(std::move(*message));  // no buffer for its answer yet
+    } else {
+      inbound_.give(message->buffer);
+      asio::post(io_, [this] {
+        for (auto& l : links_) {
+          if (l->waits_for_buffer) read_body(*l);
+        }
+      });
+      busy = true;
+    }
+  }
+  if (job) {
+    if (start_job(link, *job)) {
+      busy = true;
+    } else {
+      const std::lock_guard lock(mutex_);
+      link.jobs.push_front(std::move(*job));
+    }
+  }
+  return busy;
+}
+
+/// False: no buffer is free; later again.
+bool RemoteImpl::start_job(Link& link, Job& job) {
+  Outgoing message;
+  message.head.kind = job.kind;
+  auto put_entry = [&](const auto& entry) {
+    const auto bytes = std::as_bytes(std::span(&entry, 1));
+    message.entries.insert(message.entries.end(), bytes.begin(), bytes.end());
+    ++message.head.count;
+  };
+  if (job.kind == MessageKind::add && link.rank == self_) {
+    if (auto ok = do_add(job.add); !ok) fail_once(ok.error());
+    job.ticket->open.fetch_sub(1, std::memory_order_release);
+    return true;
+  }
+  if (job.kind == MessageKind::signal) {
+    put_entry(SignalEntry{job.signal.instance, job.signal.context, job.signal.signal, 0,
+                          job.signal.value});
+  } else if (job.kind == MessageKind::add) {
+    put_entry(job.add);
+  } else {
+    for (const RemoteCopy& copy : job.copies) {
+      put_entry(CopyEntry{copy.offset, copy.size, copy.region, 0});
+    }
+  }
+  if (job.kind == MessageKind::write) {
+    message.buffer = outbound_.take();
+    if (message.buffer == nullptr) return false;
+    std::vector<Copy> gather;
+    for (const RemoteCopy& copy : job.copies) {
+      gather.push_back({copy.local, message.buffer + message.head.payload, copy.size, 0,
+                        copy.value});
+      message.head.payload += copy.size;
+    }
+    if (auto ok = run_copies(gather); !ok) fail_once(ok.error());
+  }
+  if (job.ticket) {
+    message.head.request = next_request_++;
+    link.requests[message.head.request] = {std::move(job.copies), std::move(job.ticket)};
+  }
+  send(link, std::move(message));
+  return true;
+}
+
+/// False: no buffer for the answer; later again.
+Result<bool> RemoteImpl::handle(Link& link, Incoming& message) {
+  switch (message.head.kind) {
+    case MessageKind::read: {
+      std::byte* buffer = outbound_.take();
+      if (buffer == nullptr) return false;
+      auto ok = answer_read(link, message, buffer);
+      if (!ok) {
+        outbound_.give(buffer);
+        return tl::unexpected(ok.error());
+      }
+      return true;
+    }
+    case MessageKind::write: {
+      auto ok = do_write(link, message);
+      if (!ok) return tl::unexpected(ok.error());
+      return true;
+    }
+    case MessageKind::add: {
+      AddEntry entry;
+      std::memcpy(&entry, message.entries.data(), sizeof entry);
+      auto ok = do_add(entry);
+      if (!ok) return tl::unexpected(ok.error());
+      Outgoing answer;
+      answer.head.request = message.head.request;
+      send(link, std::move(answer));
+      return true;
+    }
+    case MessageKind::signal: {
+      SignalEntry entry;
+      std::memcpy(&entry, message.entries.data(), sizeof entry);
+      if (!apply_signal_({entry.instance, entry.context, entry.signal, entry.value})) {
+        return fail(ErrorCode::not_found, "signal ", entry.signal, " of context ", entry.context,
+                    " in set ", entry.instance, " does not exist");
+      }
+      return true;
+    }
+    case MessageKind::read_reply:
+    case MessageKind::ack:
+    case MessageKind::fault: {
+      auto ok = finish(link, message);
+      if (!ok) return tl::unexpected(ok.error());
+      return true;
+    }
+  }
+  return fail(ErrorCode::invalid_argument, "a message of unknown kind");
+}
+
+Result<std::byte*> RemoteImpl::own_memory(const CopyEntry& entry) const {
+  const Region* region = regions_.find(entry.region);
+  if (region == nullptr) {
+    return fail(ErrorCode::not_found, "region ", entry.region, " is not registered here");
+  }
+  if (entry.offset > region->size || entry.size > region->size - entry.offset) {
+    return fail(ErrorCode::out_of_range, entry.size, " bytes from ", entry.offset, " of region ",
+                entry.region, " with ", region->size, " bytes");
+  }
+  return region->data + entry.offset;
+}
+
+Result<void> RemoteImpl::answer_read(Link& link, const Incoming& message, std::byte* buffer) {
+  auto entries = read_entries(message.head, message.entries);
+  if (!entries) return tl::unexpected(entries.error());
+  Outgoing answer;
+  answer.head.kind = MessageKind::read_reply;
+  answer.head.request = message.head.request;
+  answer.buffer = buffer;
+  std::vector<Copy> gather;
+  for (const CopyEntry& entry : *entries) {
+    auto src = own_memory(entry);
+    if (!src) return tl::unexpected(src.error());
+    gather.push_back({*src, buffer + answer.head.payload, entry.size, 0, 0});
+    answer.head.payload += entry.size;
+  }
+  auto ok = run_copies(gather);
+  if (!ok) return ok;
+  send(link, std::move(answer));
+  return {};
+}
+
+Result<void> RemoteImpl::do_write(Link& link, const Incoming& message) {
+  auto entries = read_entries(message.head, message.entries);
+  if (!entries) return tl::unexpected(entries.error());
+  std::vector<Copy> scatter;
+  const std::byte* src = message.buffer;
+  for (const CopyEntry& entry : *entries) {
+    auto dst = own_memory(entry);
+    if (!dst) return tl::unexpected(dst.error());
+    scatter.push_back({src, *dst, entry.size, 0, 0});
+    src += entry.size;
+  }
+  auto ok = run_copies(scatter);
+  if (!ok) return ok;
+  Outgoing answer;
+  answer.head.request = message.head.request;
+  send(link, std::move(answer));
+  return {};
+}
+
+Result<void> RemoteImpl::do_add(const AddEntry& entry) {
+  auto dst = own_memory({entry.offset, 8, entry.region, 0});
+  if (!dst) return tl::unexpected(dst.error());
+  if (entry.offset % 8 != 0) {
+    return fail(ErrorCode::invalid_argument, "an add at offset ", entry.offset);
+  }
+  auto* word = reinterpret_cast<std::uint64_t*>(*dst);
+  Region* region = regions_.find(entry.region);
+  if (region->never_reset) {
+    // Only this thread changes the word, so a store of the sum is enough, and a store does not wait
+    // behind the application's kernels as an adding kernel might.
+    return engine_->store(word, region->shadow[entry.offset / 8] += entry.value);
+  }
+  while (engine_->open().empty()) std::this_thread::yield();
+  const Add add{word, entry.value};
+  auto id = engine_->submit_adds(std::span(&add, 1));
+  if (!id) return tl::unexpected(id.error());
+  for (;;) {
+    auto done = engine_->done(*id);
+    if (!done) return tl::unexpected(done.error());
+    if (*done) return {};
+  }
+}
+
+/// An answer: lands a read's bytes and closes the request.
+Result<void> RemoteImpl::finish(Link& link, const Incoming& message) {
+  auto found = link.requests.find(message.head.request);
+  if (found == link.requests.end()) {
+    return fail(ErrorCode::invalid_argument, "an answer to request ", message.head.request,
+                ", which is not open");
+  }
+  Request request = std::move(found->second);
+  link.requests.erase(found);
+  if (message.head.kind == MessageKind::fault) {
+    const std::string text(reinterpret_cast<const char*>(message.buffer),
+                           message.buffer != nullptr ? message.head.payload : 0);
+    return fail(ErrorCode::invalid_argument, "the owner refused: ", text);
+  }
+  std::uint64_t expected = 0;
+  if (message.head.kind == MessageKind::read_reply) {
+    std::vector<Copy> scatter;
+    for (const RemoteCopy& copy : request.copies) {
+      scatter.push_back({message.buffer + expected, copy.local, copy.size, 0, 0});
+      expected += copy.size;
+    }
+    if (expected != message.head.payload) {
+      return fail(ErrorCode::invalid_argument, "a reply of ", message.head.payload, " bytes to ",
+                  expected, " asked for");
+    }
+    auto ok = run_copies(scatter);
+    if (!ok) return ok;
+  }
+  request.ticket->open.fetch_sub(1, std::memory_order_release);
+  return {};
+}
+
+/// Runs copies to their end on this thread's engine.
+Result<void> RemoteImpl::run_copies(std::vector<Copy>& copies) {
+  for (std::size_t at = 0; at < copies.size();) {
+    std::span<Copy> room = engine_->open();
+    const std::size_t count = std::min(room.size(), copies.size() - at);
+    require(count > 0, "the executor runs one batch at a time");
+    std::copy_n(copies.begin() + static_cast<std::ptrdiff_t>(at), count, room.begin());
+    auto id = engine_->submit(count);
+    if (!id) return tl::unexpected(id.error());
+    for (;;) {
+      auto done = engine_->done(*id);
+      if (!done) return tl::unexpected(done.error());
+      if (*done) break;
+      __builtin_ia32_pause();
+    }
+    at += count;
+  }
+  return {};
+}
+
+void RemoteImpl::send(Link& link, Outgoing message) {
+  asio::post(io_, [this, &link, m = std::make_shared<Outgoing>(std::move(message))] {
+    link.sending.push_back(std::move(*m));
+    if (!link.write_active) write_next(link);
+  });
+}
+
+void RemoteImpl::write_next(Link& link) {
+  link.write_active = !link.sending.empty();
+  if (!link.write_active) return;
+  const Outgoing& message = link.sending.front();
+  const std::array<asio::const_buffer, 3> parts = {
+      asio::buffer(&message.head, sizeof message.head), asio::buffer(message.entries),
+      asio::buffer(message.buffer, message.buffer != nullptr ? message.head.payload : 0)};
+  asio::async_write(*link.socket, parts,
+                    [this, &link](const boost::system::error_code& error, std::size_t) {
+                      outbound_.give(link.sending.front().buffer);
+                      link.sending.pop_front();
+                      if (error) return lost(link, error);
+                      wake();
+                      write_next(link);
+                    });
+}
+
+void RemoteImpl::read_head(Link& link) {
+  link.coming = {};
+  asio::async_read(*link.socket, asio::buffer(&link.coming.head, sizeof(MessageHead)),
+                   [this, &link](const boost::system::error_code& error, std::size_t) {
+                     if (error) return lost(link, error);
+                     auto size = check_head(link.coming.head);
+                     if (!size) {
+                       return fail_once(within(size.error(), "rank ", self_.value, " from rank ",
+                                               link.rank.value).value());
+                     }
+                     link.coming.entries.resize(*size);
+                     read_body(link);
+                   });
+}
+
+/// Entries and payload; waits without reading while no buffer is free.
+void RemoteImpl::read_body(Link& link) {
+  link.waits_for_buffer = false;
+  const MessageHead& head = link.coming.head;
+  if (head.payload > 0) {
+    link.coming.buffer = inbound_.take();
+    if (link.coming.buffer == nullptr) {
+      link.waits_for_buffer = true;
+      return;
+    }
+  }
+  const std::array<asio::mutable_buffer, 2> parts = {
+      asio::buffer(link.coming.entries), asio::buffer(link.coming.buffer, head.payload)};
+  asio::async_read(*link.socket, parts,
+                   [this, &link](const boost::system::error_code& error, std::size_t) {
+                     if (error) return lost(link, error);
+                     take_message(link);
+                   });
+}
+
+void RemoteImpl::take_message(Link& link) {
+  {
+    const std::lock_guard lock(mutex_);
+    link.received.push_back(std::move(link.coming));
+  }
+  wake();
+  read_head(link);
+}
+
+void RemoteImpl::lost(Link& link, const boost::system::error_code& error) {
+  if (error == asio::error::operation_aborted) return;
+  // An orderly end is told by the control connection; work that is still open is lost either way.
+  std::unique_lock lock(mutex_);
+  const bool open = !link.jobs.empty();
+  lock.unlock();
+  if (error == asio::error::eof && !open) return;
+  fail_once({ErrorCode::peer_lost, fmt::format("rank {} lost its data connection to rank {}: {}",
+                                               self_.value, link.rank.value, error.message())});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Remote>> make_remote(Device& device, Mesh& mesh, Regions& regions,
+                                            ApplySignal apply_signal,
+                                            std::function<void(Error)> on_error) {
+  auto remote = std::make_unique<RemoteImpl>(device, regions, mesh.self(),
+                                             std::move(apply_signal), std::move(on_error));
+  auto ok = remote->set_up(mesh);
+  if (!ok) return tl::unexpected(ok.error());
+  return remote;
+}
+
+}  // namespace engram::gin_plugin
