@@ -22,6 +22,13 @@ Bytes EngramTable::receive_bytes(const TableLayout& layout, const IndexShape& sh
   return total;
 }
 
+Result<FetchPlan> EngramTable::plan(const RankGrid& grid, const TableLayout& layout,
+                                    const IndexShape& shape, const FetchLimits& limits,
+                                    const EngramOptions& options, std::vector<PlanStep>* steps) {
+  const FetchLoad load{shape.layers, shape.per_layer(), layout.shape(LayerIndex{0}).row, options.in_flight};
+  return plan_fetch(grid, load, limits, options.sizing, options.overrides, steps);
+}
+
 Result<EngramTable> EngramTable::create(Transport& transport, TableLayout layout,
                                         EngramOptions options) {
   const RankGrid& grid = transport.grid();
@@ -29,9 +36,11 @@ Result<EngramTable> EngramTable::create(Transport& transport, TableLayout layout
     return fail(ErrorCode::invalid_argument, "a table for ", layout.num_ranks(), " ranks on ",
                 grid.num_ranks());
   }
-  auto window =
-      WindowLayout::create(grid, options.placement, layout.segment_bytes(), options.receive_buffer);
+  const Bytes receive = options.in_flight * receive_bytes(layout, options.largest);
+  auto window = WindowLayout::create(grid, options.placement, layout.segment_bytes(), receive);
   if (!window) return tl::unexpected(window.error());
+  auto planned = plan(grid, layout, options.largest, transport.capabilities().limits, options);
+  if (!planned) return tl::unexpected(planned.error());
   EngramTable table;
   table.transport_ = &transport;
   table.layout_ = std::make_unique<TableLayout>(std::move(layout));
@@ -41,7 +50,8 @@ Result<EngramTable> EngramTable::create(Transport& transport, TableLayout layout
   if (!router) return tl::unexpected(router.error());
   table.router_ = *router;
   table.leases_ = std::make_unique<LeaseBook>(window->buffer().size);
-  if (auto opened = transport.open(*window, options.segment); !opened) {
+  table.queues_ = {planned->num_qps, planned->depth};
+  if (auto opened = transport.open(*window, table.queues_, options.segment); !opened) {
     return tl::unexpected(opened.error());
   }
   table.options_ = std::move(options);
@@ -67,11 +77,12 @@ Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::i
   if (auto ok = check_indices(*layout_, shape, indices); !ok) return tl::unexpected(ok.error());
   Fetch fetch;
   fetch.shape_ = shape;
-  const FetchLoad load{shape.layers, shape.per_layer(), layout_->shape(LayerIndex{0}).row};
-  auto plan = plan_fetch(router_.grid, load, transport_->capabilities().limits, options_.sizing,
-                         options_.overrides);
-  if (!plan) return tl::unexpected(plan.error());
-  fetch.plan_ = *plan;
+  EngramOptions opened = options_;
+  opened.overrides.qps = queues_.num_qps;
+  opened.overrides.depth = queues_.depth;
+  auto planned = plan(router_.grid, *layout_, shape, transport_->capabilities().limits, opened);
+  if (!planned) return tl::unexpected(planned.error());
+  fetch.plan_ = *planned;
 
   const Bytes need = receive_bytes(*layout_, shape);
   const std::string holder = fmt::format("rank {}'s fetch", transport_->rank().value);

@@ -84,8 +84,8 @@ Result<FetchPlan> plan_fetch(const RankGrid& grid, const FetchLoad& load, const 
                        : fmt::format("1024, doubled until {} requests a queue + {} fit", per_queue,
                                      kNewerReserve));
 
-  // All units of a queue together leave room, so a unit never waits for a slot that only its own
-  // or a fellow's un-rung requests hold.
+  // All units of a queue, those of every fetch in flight together, leave room: none ever waits for a
+  // slot that only un-rung requests hold.
   const std::uint32_t reserve = std::min(kNewerReserve, plan.depth / 4);
   const std::uint32_t rule_flush =
       older ? std::min(kOlderFlushDepth, plan.depth - reserve) : plan.depth - reserve;
@@ -93,10 +93,11 @@ Result<FetchPlan> plan_fetch(const RankGrid& grid, const FetchLoad& load, const 
                             plan.depth);
   if (!flush) return tl::unexpected(flush.error());
   const std::uint32_t room = std::max(1u, plan.depth - reserve);
-  plan.ring_every = std::max(1u, std::min(*flush, room) / plan.units_per_peer);
+  const std::uint32_t sharers = plan.units_per_peer * std::max(1u, load.in_flight);
+  plan.ring_every = std::max(1u, std::min(*flush, room) / sharers);
   note("ring every", plan.ring_every,
-       fmt::format("min({} flush depth, {} depth - {} reserve) / {} warps of the queue", *flush,
-                   plan.depth, reserve, plan.units_per_peer));
+       fmt::format("min({} flush depth, {} depth - {} reserve) / ({} warps of the queue x {} fetches)",
+                   *flush, plan.depth, reserve, plan.units_per_peer, load.in_flight));
 
   const std::uint64_t units = std::uint64_t{plan.num_qps} * plan.units_per_peer;
   plan.chunk = static_cast<std::uint32_t>(

@@ -44,14 +44,17 @@ class CudaEngine final : public Engine {
       : api_(std::move(api)), policy_(policy), avoidance_(std::move(avoidance)) {}
 
   ~CudaEngine() override {
+    if (copy_stream_ != nullptr) {
+      api_->stream_synchronize(copy_stream_);
+      api_->stream_destroy(copy_stream_);
+    }
+    if (store_stream_ != nullptr) {
+      api_->stream_synchronize(store_stream_);
+      api_->stream_destroy(store_stream_);
+    }
+    if (tokens_ != 0) api_->mem_free(tokens_);
     app_.reset();
     second_.reset();
-    for (CUstream stream : {copy_stream_, store_stream_}) {
-      if (stream != nullptr) {
-        api_->stream_synchronize(stream);
-        api_->stream_destroy(stream);
-      }
-    }
     if (pinned_ != nullptr) api_->mem_free_host(pinned_);
   }
 
@@ -92,6 +95,17 @@ class CudaEngine final : public Engine {
   Result<bool> poll(Slot& slot);
   void free_if_finished(Slot& slot);
   Result<CudaLane*> second();
+  Result<void> make_tokens();
+  /// What copies_done holds once the batch's copies have ended.
+  std::uint64_t end_mark(const Slot& slot) const {
+    return policy_.told_by_copy ? slot.id % kTokens + 1 : slot.id;
+  }
+  template <class Work>
+  CUresult in_copy_context(Work work) const {
+    return policy_.copies_in_second_context ? second_->inside(work) : work();
+  }
+
+  static constexpr std::size_t kTokens = 4096;  ///< more than batches can be under way
 
   std::shared_ptr<const CudaApi> api_;
   EnginePolicy policy_;
@@ -100,6 +114,7 @@ class CudaEngine final : public Engine {
   std::unique_ptr<CudaLane> second_;
   CUstream copy_stream_ = nullptr;
   CUstream store_stream_ = nullptr;
+  CUdeviceptr tokens_ = 0;
   void* pinned_ = nullptr;
   std::vector<Slot> slots_;
   Slot* opened_ = nullptr;
@@ -124,9 +139,19 @@ Result<void> CudaEngine::set_up(CUcontext app_context) {
     slot.copies = reinterpret_cast<Copy*>(at + sizeof(BatchControl));
     at += slot_bytes;
   }
-  for (CUstream* stream : {&copy_stream_, &store_stream_}) {
-    ok = check(*api_, api_->stream_create(stream, CU_STREAM_NON_BLOCKING, -5),
-               "creating a copy stream");
+  if (policy_.copies_in_second_context) {
+    auto other = second();
+    if (!other) return tl::unexpected(other.error());
+  }
+  ok = check(*api_, in_copy_context([&] {
+               return api_->stream_create(&copy_stream_, CU_STREAM_NON_BLOCKING, -5);
+             }), "creating a copy stream");
+  if (!ok) return ok;
+  ok = check(*api_, api_->stream_create(&store_stream_, CU_STREAM_NON_BLOCKING, -5),
+             "creating a stream for stores");
+  if (!ok) return ok;
+  if (policy_.told_by_copy) {
+    ok = make_tokens();
     if (!ok) return ok;
   }
   auto lane = CudaLane::in_context(api_, app_context, slots_.size(), false);
@@ -137,6 +162,21 @@ Result<void> CudaEngine::set_up(CUcontext app_context) {
     if (!other) return tl::unexpected(other.error());
   }
   return {};
+}
+
+/// Device words 1, 2, ...: copying one tells which batch has ended.
+Result<void> CudaEngine::make_tokens() {
+  std::vector<std::uint64_t> words(kTokens);
+  for (std::size_t i = 0; i < kTokens; ++i) words[i] = i + 1;
+  const std::size_t bytes = kTokens * sizeof(std::uint64_t);
+  return check(*api_, in_copy_context([&] {
+                 CUresult result = api_->mem_alloc(&tokens_, bytes);
+                 if (result == CUDA_SUCCESS) {
+                   result = api_->memcpy_htod_async(tokens_, words.data(), bytes, copy_stream_);
+                 }
+                 if (result == CUDA_SUCCESS) result = api_->stream_synchronize(copy_stream_);
+                 return result;
+               }), "writing the batch tokens");
 }
 
 Result<CudaLane*> CudaEngine::second() {
@@ -238,7 +278,7 @@ Result<void> CudaEngine::start_kernel(Slot& slot, Way way) {
                       static_cast<std::size_t>(&slot - slots_.data()), slot.id);
 }
 
-/// Gives copies [first, count) to the copy engine and then a store of the batch's id.
+/// Gives copies [first, count) to the copy engine and then what marks their end.
 Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
   const std::size_t count = slot.count - first;
   slot.copies_pending = true;
@@ -252,31 +292,35 @@ Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
     srcs_.push_back(copy.src != nullptr ? address(copy.src) : address(&copy.value));
     sizes_.push_back(copy.size);
   }
-  CUresult result = CUDA_SUCCESS;
-  if (api_->memcpy_batch_async != nullptr && count > 0 && !sizes_.empty()) {
-    CUmemcpyAttributes attributes{};
-    attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-    attributes.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
-    std::size_t from = 0;
-    result = api_->memcpy_batch_async(dsts_.data(), srcs_.data(), sizes_.data(), sizes_.size(),
-                                      &attributes, &from, 1, copy_stream_);
-  } else {
-    for (std::size_t i = 0; i < sizes_.size() && result == CUDA_SUCCESS; ++i) {
-      result = api_->memcpy_async(dsts_[i], srcs_[i], sizes_[i], copy_stream_);
+  const CUdeviceptr mark = address(&slot.control->copies_done);
+  const CUresult result = in_copy_context([&] {
+    CUresult r = CUDA_SUCCESS;
+    if (api_->memcpy_batch_async != nullptr && count > 0 && !sizes_.empty()) {
+      CUmemcpyAttributes attributes{};
+      attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+      attributes.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
+      std::size_t from = 0;
+      r = api_->memcpy_batch_async(dsts_.data(), srcs_.data(), sizes_.data(), sizes_.size(),
+                                   &attributes, &from, 1, copy_stream_);
+    } else {
+      for (std::size_t i = 0; i < sizes_.size() && r == CUDA_SUCCESS; ++i) {
+        r = api_->memcpy_async(dsts_[i], srcs_[i], sizes_[i], copy_stream_);
+      }
     }
-  }
-  auto ok = check(*api_, result, "starting copies");
-  if (!ok) return ok;
-  return check(*api_,
-               api_->stream_write_value64(copy_stream_, address(&slot.control->copies_done),
-                                          slot.id, CU_STREAM_WRITE_VALUE_DEFAULT),
-               "marking the end of copies");
+    if (r != CUDA_SUCCESS) return r;
+    if (policy_.told_by_copy) {
+      return api_->memcpy_async(mark, tokens_ + (slot.id % kTokens) * sizeof(std::uint64_t),
+                                sizeof(std::uint64_t), copy_stream_);
+    }
+    return api_->stream_write_value64(copy_stream_, mark, slot.id, CU_STREAM_WRITE_VALUE_DEFAULT);
+  });
+  return check(*api_, result, "starting copies");
 }
 
 /// The batch's kernel part again, past the application's kernels.
 Result<void> CudaEngine::run_elsewhere(Slot& slot) {
   if (!slot.adds && slot.count < policy_.second_context_above) {
-    require(!slot.copies_pending || load(slot.control->copies_done) == slot.id,
+    require(!slot.copies_pending || load(slot.control->copies_done) == end_mark(slot),
             "the batch's large copies must end before its small ones start again");
     slot.control->copies_done = 0;
     return start_copies(slot, 0);
@@ -297,7 +341,7 @@ Result<void> CudaEngine::run_elsewhere(Slot& slot) {
 }
 
 Result<bool> CudaEngine::poll(Slot& slot) {
-  if (slot.copies_pending && load(slot.control->copies_done) == slot.id) {
+  if (slot.copies_pending && load(slot.control->copies_done) == end_mark(slot)) {
     slot.copies_pending = false;
   }
   if (slot.kernel_pending) {

@@ -97,13 +97,10 @@ Result<void> CudaLane::launch(bool adds, const void* list, std::size_t count,
   const unsigned blocks =
       adds ? 1 : std::clamp((number + kCopiesPerBlock - 1) / kCopiesPerBlock, 1u, kMaxBlocks);
   const unsigned threads = adds ? 32 : kCopyThreads;
-  if (owned_) cuda.ctx_push_current(context_);
-  const CUresult result = cuda.launch_kernel(adds ? add_ : copy_, blocks, 1, 1, threads, 1, 1, 0,
-                                             stream_, arguments, nullptr);
-  if (owned_) {
-    CUcontext popped = nullptr;
-    cuda.ctx_pop_current(&popped);
-  }
+  const CUresult result = inside([&] {
+    return cuda.launch_kernel(adds ? add_ : copy_, blocks, 1, 1, threads, 1, 1, 0, stream_,
+                              arguments, nullptr);
+  });
   return check(cuda, result, "starting a copy kernel");
 }
 

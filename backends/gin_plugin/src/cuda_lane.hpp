@@ -20,6 +20,17 @@ class CudaLane {
       std::shared_ptr<const CudaApi> api, std::size_t slots);
   ~CudaLane();
 
+  /// Runs driver calls with this lane's context current; the application's is already.
+  template <class Work>
+  CUresult inside(Work work) const {
+    if (!owned_) return work();
+    api_->ctx_push_current(context_);
+    const CUresult result = work();
+    CUcontext popped = nullptr;
+    api_->ctx_pop_current(&popped);
+    return result;
+  }
+
   /// Starts the copy kernel (or the add kernel) on `count` list entries; never waits.
   [[nodiscard]] Result<void> launch(bool adds, const void* list, std::size_t count,
                                     BatchControl* control, std::size_t slot, std::uint64_t id);

@@ -74,6 +74,9 @@ bool RingReader::next(DescriptorWords& words) {
   const std::uint64_t mask = (std::uint64_t{1} << log_depth_) - 1;
   const std::uint64_t owner = (index_ >> log_depth_) & 1;
   const std::uint64_t* slot = slots_ + (index_ & mask) * 8;
+  // Each slot is a cache line that the device wrote: fetch a later one while this one is read.
+  constexpr std::uint64_t kAhead = 8;
+  __builtin_prefetch(slots_ + ((index_ + kAhead) & mask) * 8);
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t any = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -125,7 +125,15 @@ void FabricImpl::deregister_region(Region* region) {
 }
 
 Result<void> FabricImpl::start_workers() {
-  while (workers_.size() < settings_.workers) {
+  unsigned wanted = settings_.workers;
+  if (wanted == 0) {
+    unsigned neighbours = 0;
+    for (std::uint32_t r = 0; r < mesh_->num_ranks(); ++r) {
+      neighbours += mesh_->same_host(Rank{r}) ? 1 : 0;
+    }
+    wanted = std::clamp(std::thread::hardware_concurrency() / (2 * neighbours), 1u, 8u);
+  }
+  while (workers_.size() < wanted) {
     auto engine = device_->make_engine();
     if (!engine) return tl::unexpected(engine.error());
     workers_.push_back(std::make_unique<Worker>(*shared_, std::move(*engine)));

@@ -46,7 +46,7 @@ Result<Settings> read_settings(
     }
   };
   using std::chrono::milliseconds;
-  read("ENGRAM_GIN_WORKERS", 1, 64,
+  read("ENGRAM_GIN_WORKERS", 0, 64,
        [&](std::uint64_t v) { settings.workers = static_cast<unsigned>(v); });
   read("ENGRAM_GIN_RING_DEPTH", 64, 1 << 20, [&](std::uint64_t v) {
     settings.ring_depth = static_cast<std::uint32_t>(std::bit_ceil(v));
@@ -65,6 +65,12 @@ Result<Settings> read_settings(
   constexpr std::uint64_t kEnoughQueues = 8;
   read("CUDA_DEVICE_MAX_CONNECTIONS", 1, 4096,
        [&](std::uint64_t v) { settings.engine.kernels_allowed = v >= kEnoughQueues; });
+  read("ENGRAM_GIN_COPY_ENGINE_BELOW", 0, 4096,
+       [&](std::uint64_t v) { settings.engine.copy_engine_below = v; });
+  read("ENGRAM_GIN_COPY_CONTEXT", 1, 2,
+       [&](std::uint64_t v) { settings.engine.copies_in_second_context = v == 2; });
+  read("ENGRAM_GIN_TOLD_BY_COPY", 0, 1,
+       [&](std::uint64_t v) { settings.engine.told_by_copy = v != 0; });
   if (auto text = get("ENGRAM_GIN_KERNELS")) {
     if (*text != "0" && *text != "1") {
       return fail(ErrorCode::invalid_argument, "ENGRAM_GIN_KERNELS=", *text, " must be 0 or 1");

@@ -72,8 +72,9 @@ void Worker::run() {
       }
     }
     busy |= more;
-    // While descriptors keep coming the batch grows; it leaves when they pause or it is full.
-    if (count_ > 0 && (!more || count_ >= engine_->preferred())) submit();
+    // While descriptors keep coming the batch grows; it leaves when they pause, when a flush or
+    // counter waits for it or when it is full.
+    if (count_ > 0 && (!more || urgent_ || count_ >= engine_->preferred())) submit();
     if (shared_.failed.load(std::memory_order_relaxed)) poison_signals();
     if (busy || !in_flight_.empty()) {
       if ((round & 63) == 0 || busy) busy_at = Clock::now();
@@ -231,6 +232,7 @@ bool Worker::ensure_open() {
 }
 
 void Worker::submit() {
+  urgent_ = false;
   auto id = engine_->submit(std::exchange(count_, 0));
   open_ = {};
   ++submitted_;
@@ -346,6 +348,7 @@ void Worker::take(ContextState& context, const Operation& op) {
     flush_remote(context);
     later(Pending::Kind::count, op.counter);
   }
+  urgent_ |= signals || op.counted();
 }
 
 /// Turns the data of an operation into copies. False: refused, the error is recorded.

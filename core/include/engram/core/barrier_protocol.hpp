@@ -69,7 +69,8 @@ ENGRAM_HD void nvlink_barrier(const Gin& gin, Warp& warp, typename Gin::Window b
     const WaitStatus status = warp.wait_word(word, goal, args.deadline);
     if (status == WaitStatus::ok) return;
     sink.report(WaitError{status, args.self.value, WaitError::kUnset, 0, WaitError::kUnset,
-                          static_cast<std::uint64_t>(*word), static_cast<std::uint64_t>(goal)});
+                          static_cast<std::uint64_t>(warp.load_word(word)),
+                          static_cast<std::uint64_t>(goal)});
   });
 }
 

@@ -23,8 +23,9 @@ namespace engram::core {
 
 struct EngramOptions {
   Placement placement = Placement::host;
-  Bytes receive_buffer{};  ///< for all fetches in flight together
-  bool compat = false;     ///< the reference's choices: every read through the NIC
+  IndexShape largest;           ///< fetches up to this size fit; the same on all ranks
+  std::uint32_t in_flight = 1;  ///< fetches of that size at a time
+  bool compat = false;          ///< the reference's choices: every read through the NIC
   SizingRule sizing = SizingRule::newer;
   FetchOverrides overrides;
   std::optional<SegmentFunction> segment;  ///< generated rows instead of written ones
@@ -87,6 +88,11 @@ class EngramTable {
 
   /// Bytes that a fetch of this shape needs in the receive buffer.
   [[nodiscard]] static Bytes receive_bytes(const TableLayout& layout, const IndexShape& shape);
+  /// What a fetch of this shape is split into. Errors: those of plan_fetch.
+  [[nodiscard]] static Result<FetchPlan> plan(const RankGrid& grid, const TableLayout& layout,
+                                              const IndexShape& shape, const FetchLimits& limits,
+                                              const EngramOptions& options,
+                                              std::vector<PlanStep>* steps = nullptr);
 
  private:
   EngramTable() = default;
@@ -95,6 +101,7 @@ class EngramTable {
   WindowLayout window_;
   EngramOptions options_;
   Router router_;
+  QueueShape queues_;
   std::unique_ptr<LeaseBook> leases_;
 };
 

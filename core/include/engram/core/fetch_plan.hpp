@@ -23,6 +23,7 @@ struct FetchLoad {
   std::uint32_t layers = 1;
   std::uint64_t reads_per_layer = 0;
   Bytes row{};
+  std::uint32_t in_flight = 1;  ///< fetches that share the QPs at a time
 };
 
 /// What the backend has. Defaults: the newer reference's planning constants.

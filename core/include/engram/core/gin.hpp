@@ -80,6 +80,7 @@ concept WarpGroup = requires(W warp, std::uint32_t count, std::byte* dst, const 
   { warp.zero(dst, bytes) } -> std::same_as<void>;
   // A release add of system scope to a word that peers in the NVLink domain read.
   { warp.add_release(word, add) } -> std::same_as<void>;
+  { warp.load_word(word) } -> std::same_as<std::int32_t>;
   // Acquires the word until it equals `add`.
   { warp.wait_word(word, add, deadline) } -> std::same_as<WaitStatus>;
 };

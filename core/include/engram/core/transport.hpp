@@ -47,6 +47,12 @@ struct FetchPost {
   std::span<const std::uint64_t> dst_base;  ///< [layers], in the buffer window; copied by post()
 };
 
+/// The QPs that a communicator opens to each peer; fixed for its life.
+struct QueueShape {
+  std::uint32_t num_qps = 1;
+  std::uint32_t depth = 1024;  ///< requests a QP holds
+};
+
 struct Ticket {
   std::uint64_t id = 0;
 };
@@ -60,9 +66,9 @@ class Transport {
   /// The backend's time: simulated, stepped (loopback) or steady. Core reads no other clock.
   [[nodiscard]] virtual Nanos now() const = 0;
 
-  /// Creates and registers both windows; collective, once. With `segment`, storage is generated.
-  /// Errors reach every rank: unsupported, out_of_range, io.
-  [[nodiscard]] virtual Result<void> open(const WindowLayout& layout,
+  /// Creates and registers both windows and opens QPs; collective, once. With `segment`, storage is
+  /// generated. Errors reach every rank: unsupported, out_of_range, io.
+  [[nodiscard]] virtual Result<void> open(const WindowLayout& layout, const QueueShape& queues,
                                           std::optional<SegmentFunction> segment) = 0;
   /// Writes into this rank's own segment. Errors: out_of_range; unsupported on generated storage.
   [[nodiscard]] virtual Result<void> write_segment(Bytes offset,

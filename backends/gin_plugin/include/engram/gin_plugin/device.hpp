@@ -115,6 +115,10 @@ struct EnginePolicy {
   /// How long the application's context is avoided after a revoked kernel; doubles up to 64 times.
   Nanos avoid_time = std::chrono::milliseconds(100);
   bool kernels_allowed = true;  ///< false: copy engine and second context alone
+  /// Copy engine work in a context of its own, whose queues the application's kernels cannot block.
+  bool copies_in_second_context = false;
+  /// The end of copies is told by one more copy, not by a stream's store.
+  bool told_by_copy = false;
 };
 
 /// The device current on the calling thread. Errors: unsupported without a CUDA driver or context.

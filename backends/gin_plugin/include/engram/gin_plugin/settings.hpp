@@ -23,8 +23,9 @@ struct Settings {
   std::string secret;
   /// The IPv4 address to listen on; empty = the first that is up and not loopback, else loopback.
   std::string address;
-  /// Threads that serve the contexts of one communicator; a context stays with its thread.
-  unsigned workers = 4;
+  /// Threads that serve the contexts of one communicator; a context stays with its thread. 0 = half
+  /// of the host's cores divided among its ranks, from 1 to 8.
+  unsigned workers = 0;
   /// Descriptors in a context's ring (a power of two), unless the program asks for more.
   std::uint32_t ring_depth = 4096;
   /// For each collective step between ranks (connect, registration, contexts).

@@ -1,0 +1,381 @@
+#include "engram/sim/fabric.hpp"
+
+#include <algorithm>
+
+#include "loads.hpp"
+#include "nic.hpp"
+
+namespace engram::sim {
+
+const char* name_of(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::read: return "read";
+    case RequestKind::write: return "write";
+    case RequestKind::write_inline: return "write_inline";
+    case RequestKind::atomic_add: return "atomic_add";
+  }
+  return "";
+}
+
+const char* name_of(Fidelity fidelity) {
+  switch (fidelity) {
+    case Fidelity::message: return "message";
+    case Fidelity::batch: return "batch";
+    case Fidelity::flow: return "flow";
+  }
+  return "";
+}
+
+class Fabric::Impl : public EventHandler, public PacketSink {
+ public:
+  Impl(Engine& engine, FabricClient& client, FabricOptions options)
+      : engine_(engine),
+        options_(std::move(options)),
+        context_{engine.events(),
+                 client,
+                 options_,
+                 options_.observer,
+                 Chance(options_.perturbation.seed)},
+        qps_(context_),
+        network_(context_, *this),
+        faults_(context_),
+        nics_(context_, qps_, network_, faults_),
+        requester_(nics_),
+        responder_(nics_),
+        loads_(context_),
+        background_rests_(options_.background.size(), true) {
+    faults_.schedule();
+    engine_.set_handler(this);
+  }
+  ~Impl() override { engine_.set_handler(nullptr); }
+
+  /// At the entry of every call that may come from an actor.
+  void sync() {
+    context_.now = engine_.now();
+    if (!options_.background.empty()) wake_background();
+  }
+
+  void handle(const Event& event) override {
+    context_.now = Picos{event.time};
+    ++num_events_;
+    const std::uint32_t a = event.a;
+    const auto generation = static_cast<std::uint32_t>(event.b);
+    switch (static_cast<EventKind>(event.kind)) {
+      case EventKind::doorbell:
+        return requester_.on_doorbell(a, static_cast<std::uint16_t>(event.b));
+      case EventKind::engine_free: return requester_.on_engine_free(a);
+      case EventKind::qp_ready: return requester_.on_qp_ready(a);
+      case EventKind::inject: return requester_.on_inject(a, generation);
+      case EventKind::port_free: return network_.on_port_free(a);
+      case EventKind::arrive: return network_.on_arrive(a);
+      case EventKind::credit: return network_.on_credit(a, event.b);
+      case EventKind::memory: return responder_.on_memory(a, generation);
+      case EventKind::visible: return responder_.on_visible(a);
+      case EventKind::acknowledge: return responder_.on_acknowledge(a, generation);
+      case EventKind::complete: return on_complete(a);
+      case EventKind::retry: return requester_.on_retry(a, generation);
+      case EventKind::timer:
+        --context_.in_flight;
+        return context_.client.timer(event.b);
+      case EventKind::load_issue: return loads_.on_issue(a);
+      case EventKind::load_at_owner: return loads_.on_owner(a);
+      case EventKind::load_at_reader: return loads_.on_reader(a);
+      case EventKind::load_done: return loads_.on_done(a);
+      case EventKind::background: return on_background(a);
+      case EventKind::fault_begin: return on_fault(a);
+      case EventKind::fault_end: return faults_.on_end(a, network_);
+    }
+    require(false, "an event of an unknown kind");
+  }
+
+  void describe_pending(std::string& text) const override { qps_.describe_pending(text); }
+
+  Picos deliver(const Packet& packet) override {
+    if (packet.kind == PacketKind::background) return context_.now;
+    const Train& train = nics_.trains[packet.train];
+    if (train.generation != packet.generation) return context_.now;  // sent again since
+    const Qp& queue = qps_[train.qp];
+    const bool request = packet.kind == PacketKind::request;
+    if (faults_.dead(request ? queue.remote : queue.local)) {
+      lost(packet);
+      return context_.now;
+    }
+    return request ? responder_.take_request(packet.train, packet)
+                   : requester_.take_answer(packet.train, packet);
+  }
+
+  void lost(const Packet& packet) override { nics_.lost(packet.train, packet.generation); }
+
+  void ring(std::uint32_t qp) {
+    if (!faults_.dead(qps_[qp].local)) requester_.ring(qp);
+  }
+
+  Result<void> bulk_flow(const FlowRequest& flow);
+  Picos unloaded_time(Rank local, Rank remote, const Request& request) const;
+
+  Engine& engine_;
+  const FabricOptions options_;
+  Context context_;
+  QpTable qps_;
+  Network network_;
+  FaultState faults_;
+  NicState nics_;
+  Requester requester_;
+  Responder responder_;
+  Loads loads_;
+  std::uint64_t num_events_ = 0;
+
+ private:
+  struct Flow {
+    std::uint64_t pieces = 0, tag = 0;
+  };
+
+  void on_complete(std::uint32_t index) {
+    if (faults_.dead(qps_[nics_.trains[index].qp].local)) return;  // nobody there to see it
+    const Train train = requester_.finish(index);
+    qps_.complete(train.qp, train.first, train.count, train.status, [this](std::uint32_t flow) {
+      if (--flows_[flow].pieces > 0) return;
+      const std::uint64_t tag = flows_[flow].tag;
+      flows_.free(flow);
+      context_.client.loaded(tag);
+    });
+    requester_.resume(train.qp);
+  }
+
+  void on_fault(std::uint32_t index) {
+    const Fault& fault = options_.faults.faults[index];
+    const bool dies =
+        fault.kind == FaultKind::rank_dead || fault.kind == FaultKind::memory_node_gone;
+    if (dies && !faults_.dead(fault.rank)) {  // what it had under way will never complete
+      for (std::uint32_t qp = 0; qp < qps_.size(); ++qp) {
+        if (qps_[qp].local != fault.rank) continue;
+        context_.in_flight -= qps_[qp].counters.rung - qps_[qp].counters.completed;
+      }
+    }
+    faults_.on_begin(index, network_);
+  }
+
+  void wake_background() {
+    for (std::uint32_t i = 0; i < options_.background.size(); ++i) {
+      if (!background_rests_[i]) continue;
+      background_rests_[i] = false;
+      context_.push(std::max(context_.now, options_.background[i].start), EventKind::background, i);
+    }
+  }
+
+  void on_background(std::uint32_t index) {
+    const Background& b = options_.background[index];
+    if (context_.now >= b.stop) return;
+    if (context_.in_flight == 0) {
+      background_rests_[index] = true;
+      return;
+    }
+    const auto from = options_.topology.nic(b.from, 0), to = options_.topology.nic(b.to, 0);
+    network_.send({.kind = PacketKind::background,
+                   .source = from->value,
+                   .target = to->value,
+                   .hash = static_cast<std::uint32_t>(Chance::mix(index)),
+                   .lane = options_.lanes.service_level[b.service_level],
+                   .payload = b.message.count,
+                   .overhead = 0,
+                   .segment = nics_.segment});
+    context_.push(context_.now + std::max(Picos{1}, wire_time(b.message.count, b.rate)),
+                  EventKind::background, index);
+  }
+
+  Pool<Flow> flows_;
+  std::vector<bool> background_rests_;
+};
+
+Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
+  if (flow.count == 0) {
+    return fail(ErrorCode::invalid_argument, "a flow of no requests from rank ", flow.local.value,
+                " to rank ", flow.remote.value);
+  }
+  const auto& nic = options_.profile.nic;
+  const std::uint32_t index = 0xFFFFFFFFu - flow.service_level;  // apart from the client's own QPs
+  auto opened = qps_.open(flow.local, QpIndex{index}, flow.remote,
+                          {.depth = nic.max_queue_depth,
+                           .service_level = flow.service_level,
+                           .stands_for = std::max(1u, flow.qps)});
+  if (!opened.has_value()) return tl::unexpected(opened.error());
+  Qp& queue = qps_[*opened];
+  // Pieces of at most half of what may be in flight, and about a packet of payload.
+  const std::uint64_t by_limit = std::max(1u, queue.limit() / 2);
+  const std::uint64_t by_bytes =
+      std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
+  const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
+  const std::uint64_t piece = std::max(std::min(by_limit, by_bytes), by_depth);
+  const std::uint64_t pieces = (flow.count + piece - 1) / piece;
+  const std::uint64_t held = queue.counters.posted - queue.counters.completed;
+  if (held + pieces > queue.options.depth) {
+    return fail(ErrorCode::out_of_range, "a flow of ", flow.count, " requests from rank ",
+                flow.local.value, " to rank ", flow.remote.value, " needs ", pieces,
+                " pieces beside ", held, " under way; ", queue.options.depth, " fit");
+  }
+  const std::uint32_t place = flows_.make();
+  flows_[place] = {pieces, flow.tag};
+  std::uint64_t left = flow.count;
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    const std::uint64_t count = std::min(left, piece);
+    left -= count;
+    const std::uint32_t node = qps_.post(*opened, {.kind = flow.kind,
+                                                   .local_memory = flow.local_memory,
+                                                   .remote_memory = flow.remote_memory,
+                                                   .count = static_cast<std::uint32_t>(count),
+                                                   .bytes = flow.bytes_each,
+                                                   .tag = flow.tag});
+    qps_.node(node).flow = place;
+  }
+  ring(*opened);
+  return {};
+}
+
+Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& request) const {
+  const NicCosts& cost = nics_.costs;
+  const auto& nic = options_.profile.nic;
+  const auto from = options_.topology.nic(local, 0), to = options_.topology.nic(remote, 0);
+  require(from.has_value() && to.has_value(), "unloaded_time between ranks with NICs");
+  const Network::Way there = network_.way(from->value, to->value);
+  const Network::Way back = network_.way(to->value, from->value);
+  const std::uint64_t packets = std::max<std::uint64_t>(
+      1, (request.bytes + nics_.segment - 1) / nics_.segment);
+  const std::uint64_t carried = request.bytes + packets * nic.header_bytes;
+  Picos time = cost.request_latency + there.latency + cost.response_latency + back.latency +
+               cost.completion_latency;
+  switch (request.kind) {
+    case RequestKind::read:
+      time += there.slowest(nic.request_bytes) + cost.read_latency +
+              cost.memory_latency(request.remote_memory) +
+              std::max(back.slowest(carried), cost.pcie(request.bytes));
+      break;
+    case RequestKind::write:
+      time += cost.memory_latency(request.local_memory) +
+              std::max(there.slowest(carried), cost.pcie(request.bytes)) +
+              back.slowest(nic.header_bytes);
+      break;
+    case RequestKind::write_inline:
+      time += there.slowest(carried) + back.slowest(nic.header_bytes);
+      break;
+    case RequestKind::atomic_add:
+      time += there.slowest(nic.request_bytes) + cost.atomic_latency +
+              cost.memory_latency(request.remote_memory) + back.slowest(8 + nic.header_bytes);
+      break;
+  }
+  return time;
+}
+
+namespace {
+
+Result<void> check(const Engine& engine, const FabricOptions& options) {
+  const std::uint32_t ranks = options.topology.num_ranks();
+  if (ranks < engine.num_ranks()) {
+    return fail(ErrorCode::invalid_argument, "the topology has NICs for ", ranks,
+                " ranks, the run has ", engine.num_ranks());
+  }
+  const auto& weights = options.lanes.weights;
+  if (weights.empty() || weights.size() > 8 || std::ranges::count(weights, 0u) > 0) {
+    return fail(ErrorCode::invalid_argument, weights.size(),
+                " virtual lanes; 1 to 8 are accepted, each of weight >= 1");
+  }
+  for (std::size_t level = 0; level < options.lanes.service_level.size(); ++level) {
+    if (options.lanes.service_level[level] >= weights.size()) {
+      return fail(ErrorCode::invalid_argument, "service level ", level, " maps to lane ",
+                  unsigned{options.lanes.service_level[level]}, " of ", weights.size());
+    }
+  }
+  for (std::size_t i = 0; i < options.background.size(); ++i) {
+    const Background& b = options.background[i];
+    if (b.from.value >= ranks || b.to.value >= ranks || b.rate.value <= 0 ||
+        b.message.count == 0 || b.service_level >= options.lanes.service_level.size() ||
+        !options.topology.nic(b.from, 0) || !options.topology.nic(b.to, 0)) {
+      return fail(ErrorCode::invalid_argument, "background entry ", i, ": from rank ",
+                  b.from.value, " to rank ", b.to.value, " of ", ranks, ", ", b.rate.value,
+                  " B/s in messages of ", b.message.count, " B at service level ", b.service_level);
+    }
+  }
+  for (std::size_t i = 0; i < options.faults.faults.size(); ++i) {
+    const Fault& fault = options.faults.faults[i];
+    const bool on_link = fault.kind == FaultKind::link_down;
+    if (on_link ? fault.link.value >= options.topology.links().size() : fault.rank.value >= ranks) {
+      return fail(ErrorCode::invalid_argument, "fault ", i, " (", name_of(fault.kind), "): ",
+                  on_link ? "link " : "rank ", on_link ? fault.link.value : fault.rank.value,
+                  " of ", on_link ? options.topology.links().size() : ranks);
+    }
+    if (fault.kind == FaultKind::rank_slow && !(fault.factor >= 1)) {
+      return fail(ErrorCode::invalid_argument, "fault ", i, " (rank_slow): factor ", fault.factor,
+                  "; at least 1 is accepted");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> Fabric::create(Engine& engine, FabricClient& client,
+                                               FabricOptions options) {
+  if (auto fine = check(engine, options); !fine.has_value()) return tl::unexpected(fine.error());
+  return std::unique_ptr<Fabric>(
+      new Fabric(std::make_unique<Impl>(engine, client, std::move(options))));
+}
+
+Fabric::Fabric(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Fabric::~Fabric() = default;
+
+Result<QpId> Fabric::open_qp(Rank local, QpIndex index, Rank remote, const QpOptions& options) {
+  auto qp = impl_->qps_.open(local, index, remote, options);
+  if (!qp.has_value()) return tl::unexpected(qp.error());
+  return QpId{*qp};
+}
+
+Fabric::QpInfo Fabric::qp_info(QpId qp) const {
+  const Qp& queue = impl_->qps_[qp.value];
+  return {queue.local, queue.remote, queue.index, queue.options};
+}
+
+std::uint32_t Fabric::num_qps() const { return impl_->qps_.size(); }
+bool Fabric::has_slot(QpId qp) { return impl_->qps_.has_slot(qp.value); }
+void Fabric::post(QpId qp, const Request& request) { impl_->qps_.post(qp.value, request); }
+
+void Fabric::ring(QpId qp) {
+  impl_->sync();
+  impl_->ring(qp.value);
+}
+
+QpCounters Fabric::counters(QpId qp) const { return impl_->qps_[qp.value].counters; }
+
+void Fabric::at(Picos time, std::uint64_t tag) {
+  impl_->sync();
+  ++impl_->context_.in_flight;
+  impl_->context_.push(time, EventKind::timer, 0, tag);
+}
+
+void Fabric::load(const LoadRequest& request) {
+  impl_->sync();
+  const std::uint32_t ranks = impl_->options_.topology.num_ranks();
+  require(request.reader.value < ranks && request.owner.value < ranks, "a load between ranks");
+  impl_->loads_.start(request);
+}
+
+Result<void> Fabric::bulk_flow(const FlowRequest& flow) {
+  impl_->sync();
+  return impl_->bulk_flow(flow);
+}
+
+Picos Fabric::unloaded_time(Rank local, Rank remote, const Request& request) const {
+  return impl_->unloaded_time(local, remote, request);
+}
+
+const NicCounters& Fabric::nic_counters(Rank rank) const {
+  return impl_->nics_.nics[rank.value].counters;
+}
+const LinkCounters& Fabric::link_counters(model::LinkIndex link) const {
+  return impl_->network_.counters(link.value);
+}
+const LinkCounters& Fabric::nvlink_out(Rank rank) const { return impl_->loads_.out(rank); }
+const LinkCounters& Fabric::nvlink_in(Rank rank) const { return impl_->loads_.in(rank); }
+const LinkCounters& Fabric::host_link(Rank rank) const { return impl_->loads_.host(rank); }
+const FabricOptions& Fabric::options() const { return impl_->options_; }
+std::uint64_t Fabric::num_events() const { return impl_->num_events_; }
+
+}  // namespace engram::sim

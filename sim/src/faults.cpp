@@ -1,0 +1,68 @@
+#include "faults.hpp"
+
+#include "network.hpp"
+
+namespace engram::sim {
+
+const char* name_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::link_down: return "link_down";
+    case FaultKind::rank_dead: return "rank_dead";
+    case FaultKind::memory_node_gone: return "memory_node_gone";
+    case FaultKind::rank_slow: return "rank_slow";
+    case FaultKind::nic_error: return "nic_error";
+    case FaultKind::delayed_doorbell: return "delayed_doorbell";
+    case FaultKind::reordered_completions: return "reordered_completions";
+    case FaultKind::late_visibility: return "late_visibility";
+    case FaultKind::corrupted_row: return "corrupted_row";
+  }
+  return "";
+}
+
+FaultState::FaultState(Context& context)
+    : context_(context),
+      any_(!context.options.faults.faults.empty()),
+      ranks_(any_ ? context.options.topology.num_ranks() : 0) {}
+
+void FaultState::schedule() {
+  const auto& faults = context_.options.faults.faults;
+  for (std::uint32_t i = 0; i < faults.size(); ++i) {
+    context_.push(std::max(faults[i].at, context_.now), EventKind::fault_begin, i);
+  }
+}
+
+void FaultState::on_begin(std::uint32_t index, Network& network) {
+  const Fault& fault = context_.options.faults.faults[index];
+  apply(fault, true, network);
+  if (context_.observer != nullptr) {
+    context_.observer->instant({Track::Kind::rank, fault.rank.value, 0}, name_of(fault.kind),
+                               context_.now, index);
+  }
+  if (fault.until != Picos::max()) {
+    context_.push(std::max(fault.until, context_.now), EventKind::fault_end, index);
+  }
+  context_.client.fault_began(fault);
+}
+
+void FaultState::on_end(std::uint32_t index, Network& network) {
+  apply(context_.options.faults.faults[index], false, network);
+}
+
+void FaultState::apply(const Fault& fault, bool begins, Network& network) {
+  if (fault.kind == FaultKind::link_down) return network.set_link(fault.link.value, !begins);
+  OfRank& rank = ranks_[fault.rank.value];
+  const Picos delay = begins ? fault.delay : Picos{0};
+  switch (fault.kind) {
+    case FaultKind::link_down: break;
+    case FaultKind::rank_dead:
+    case FaultKind::memory_node_gone: rank.dead += begins ? 1 : -1; break;
+    case FaultKind::rank_slow: rank.factor = begins ? fault.factor : 1.0; break;
+    case FaultKind::nic_error: rank.errors = begins ? fault.count : 0; break;
+    case FaultKind::delayed_doorbell: rank.doorbell = delay; break;
+    case FaultKind::reordered_completions: rank.completion = delay; break;
+    case FaultKind::late_visibility: rank.visibility = delay; break;
+    case FaultKind::corrupted_row: rank.corruptions = begins ? fault.count : 0; break;
+  }
+}
+
+}  // namespace engram::sim

@@ -1,0 +1,111 @@
+// Packets on links: queues and credits by virtual lane, deficit round robin, cut-through hops.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "context.hpp"
+
+namespace engram::sim {
+
+enum class PacketKind : std::uint8_t { request, response, background };
+
+struct Packet {
+  std::uint32_t next = kNone;  ///< in its queue
+  std::uint32_t train = kNone, generation = 0;
+  std::uint32_t link = kNone;    ///< it travels on, or whose far buffer holds it
+  std::uint32_t target = 0;      ///< vertex
+  std::uint32_t bytes = 0;       ///< on the wire
+  std::uint32_t payload = 0;
+  std::uint32_t hash = 0;
+  std::uint8_t lane = 0;
+  PacketKind kind = PacketKind::request;
+  bool last = false;             ///< of its message
+  Picos tail{0};                 ///< when its last byte is where its head is now
+};
+
+/// A message to send; cut into packets of at most `segment` payload bytes.
+struct Message {
+  PacketKind kind = PacketKind::request;
+  std::uint32_t train = kNone, generation = 0;
+  std::uint32_t source = 0, target = 0;  ///< vertices
+  std::uint32_t hash = 0;
+  std::uint8_t lane = 0;
+  std::uint64_t payload = 0, overhead = 0;  ///< bytes; overhead is spread over the packets
+  std::uint64_t segment = 4096;
+  Picos last_byte{0};  ///< when the sender has it whole; bytes come evenly from now on
+};
+
+/// Where packets leave the network.
+class PacketSink {
+ public:
+  virtual ~PacketSink() = default;
+  /// The head of `packet` is at its target NIC. Answers when the NIC's buffer is free again.
+  virtual Picos deliver(const Packet& packet) = 0;
+  virtual void lost(const Packet& packet) = 0;
+};
+
+class Network {
+ public:
+  Network(Context& context, PacketSink& sink);
+
+  void send(const Message& message);
+  void on_port_free(std::uint32_t link);
+  void on_arrive(std::uint32_t packet);
+  void on_credit(std::uint32_t buffer, std::uint64_t bytes);
+  void set_link(std::uint32_t link, bool up);
+
+  [[nodiscard]] const LinkCounters& counters(std::uint32_t link) const {
+    return ports_[link].counters;
+  }
+  /// Latency and slowest rate of the way that an idle network's first choice takes.
+  struct Way {
+    Picos latency{0};
+    ByteTime slowest;
+  };
+  [[nodiscard]] Way way(std::uint32_t source, std::uint32_t target) const;
+
+ private:
+  struct Port {  // the sending side of one link
+    ByteTime wire;
+    Picos latency{0}, free_at{0};
+    std::uint32_t from = 0, to = 0;  // vertices
+    std::uint64_t queued = 0;        // bytes
+    std::uint32_t waiting = 0;       // packets
+    std::uint8_t turn = 0;           // whose round it is
+    bool wake_scheduled = false, up = true;
+    LinkCounters counters;
+  };
+  struct Lane {
+    std::uint32_t first = kNone, last = kNone;  // packets
+    std::int64_t deficit = 0;
+    std::uint64_t held = 0;  // bytes in the buffer at the far end of the link
+  };
+
+  void enqueue(std::uint32_t link, std::uint32_t packet);
+  void try_send(std::uint32_t link);
+  [[nodiscard]] int pick_lane(std::uint32_t link);
+  [[nodiscard]] bool may_send(const Lane& lane) const;
+  void transmit(std::uint32_t link, Lane& lane);
+  void leave_buffer(const Packet& packet);
+  void lose(std::uint32_t packet);
+  [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet) const;
+  void loop_back(std::uint32_t packet, std::uint32_t vertex);
+
+  Context& context_;
+  PacketSink& sink_;
+  const std::uint32_t num_lanes_;
+  const std::uint64_t buffer_;  // bytes a lane; 0 = unlimited
+  std::int64_t quantum_ = 0;
+  std::vector<Port> ports_;
+  std::vector<Lane> lanes_;  // [link][lane]
+  std::vector<std::uint32_t> only_link_;  // [vertex]: its one link out, or kNone
+  std::vector<Picos> loop_free_;          // [vertex]
+  ByteTime loop_wire_;
+  Pool<Packet> packets_;
+};
+
+/// Largest payload of a packet at this fidelity.
+[[nodiscard]] std::uint64_t segment_bytes(const FabricOptions& options);
+
+}  // namespace engram::sim

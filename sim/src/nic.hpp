@@ -1,0 +1,151 @@
+// A NIC's two halves: the requester starts work of its own QPs, the responder serves others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "context.hpp"
+#include "faults.hpp"
+#include "network.hpp"
+#include "qp.hpp"
+
+namespace engram::sim {
+
+/// Connections a NIC holds; a new one takes the place of a random other.
+class ConnectionCache {
+ public:
+  /// Whether connection `key` was held; it is afterwards. `slot` is kept by the caller for it.
+  bool touch(std::uint64_t key, std::uint32_t& slot, std::uint32_t capacity, Chance& chance) {
+    if (slot < keys_.size() && keys_[slot] == key) return true;
+    if (keys_.size() < capacity) {
+      slot = static_cast<std::uint32_t>(keys_.size());
+      keys_.push_back(key);
+    } else {
+      slot = static_cast<std::uint32_t>(chance.next() % capacity);
+      keys_[slot] = key;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<std::uint64_t> keys_;
+};
+
+struct Nic {
+  std::uint32_t first_ready = kNone, last_ready = kNone;  // QPs
+  std::uint32_t num_ready = 0;
+  bool engine_scheduled = false;
+  Picos doorbell_free{0}, engine_free{0}, responder_free{0}, pcie_read_free{0}, pcie_write_free{0};
+  ConnectionCache cache;
+  NicCounters counters;
+};
+
+/// Requests of one QP that travel as one message: one, or as many as the fidelity allows.
+struct Train {
+  std::uint32_t qp = kNone, first = kNone, count = 0;  ///< nodes
+  std::uint32_t requests = 0;                          ///< sum of the nodes' counts
+  std::uint32_t generation = 0;  ///< of its packets on the way; 0 = none count any more
+  std::uint8_t attempts = 0, holders = 1;
+  RequestKind kind = RequestKind::read;
+  Memory local_memory = Memory::gpu, remote_memory = Memory::gpu;
+  Status status = Status::ok;
+  bool lost = false, executed = false, holds_reads = false;
+  std::uint64_t payload = 0;            ///< bytes of all requests
+  std::uint64_t packets = 0;            ///< packets that carry it on a real network
+  std::uint64_t expected = 0, arrived = 0;  ///< payload bytes of the message under way
+  Picos started{0};
+  Picos tail{0};  ///< when the last byte of the message under way is where it is now
+};
+
+/// The profile's numbers as times.
+struct NicCosts {
+  explicit NicCosts(const model::Profile& profile);
+  [[nodiscard]] Picos start(RequestKind kind) const;
+  [[nodiscard]] Picos memory_latency(Memory memory) const {
+    return memory == Memory::gpu ? gpu_latency : host_latency;
+  }
+
+  Picos read, write, atomic, serve, receive, qp, doorbell;
+  Picos requester_miss, responder_miss;
+  Picos request_latency, response_latency, completion_latency;
+  Picos read_latency, write_latency, atomic_latency, gpu_latency, host_latency;
+  ByteTime pcie;
+};
+
+/// Everything the two halves work on.
+struct NicState {
+  NicState(Context& c, QpTable& q, Network& n, FaultState& f);
+
+  Context& context;
+  QpTable& qps;
+  Network& network;
+  FaultState& faults;
+  const model::Profile& profile;
+  const NicCosts costs;
+  const std::uint64_t segment;
+  std::vector<Nic> nics;  // [rank]
+  Pool<Train> trains;
+  std::uint32_t last_generation = 0;
+
+  /// Wire bytes of a request message beside its payload; of an answer.
+  [[nodiscard]] std::uint64_t request_overhead(const Train& train) const;
+  [[nodiscard]] std::uint64_t answer_overhead(const Train& train) const;
+  void let_go(std::uint32_t train) {
+    if (--trains[train].holders == 0) trains.free(train);
+  }
+  [[nodiscard]] bool miss(Rank rank, std::uint32_t qp, bool responder);
+  /// A packet of `train` is gone: it is sent again after the plan's timeout.
+  void lost(std::uint32_t train, std::uint32_t generation);
+};
+
+class Requester {
+ public:
+  explicit Requester(NicState& state) : s_(state) {}
+
+  void ring(std::uint32_t qp);
+  void on_doorbell(std::uint32_t qp, std::uint16_t producer);
+  void on_engine_free(std::uint32_t rank);
+  void on_qp_ready(std::uint32_t qp);
+  void on_inject(std::uint32_t train, std::uint32_t generation);
+  /// The answer to a train, or a part of it, is here; answers when its buffer is free.
+  Picos take_answer(std::uint32_t train, const Packet& packet);
+  /// Before the nodes are delivered: frees what the train held and answers it.
+  Train finish(std::uint32_t train);
+  /// After: starts what waited.
+  void resume(std::uint32_t qp) { make_ready(qp); }
+  void on_retry(std::uint32_t train, std::uint32_t generation);
+
+ private:
+  void make_ready(std::uint32_t qp);
+  [[nodiscard]] bool may_start(const Qp& queue);
+  void kick(std::uint32_t rank);
+  std::uint32_t take_ready(std::uint32_t rank);
+  void start(std::uint32_t rank, std::uint32_t qp);
+  std::uint32_t gather(std::uint32_t qp);
+  void send_request(std::uint32_t train, Picos at, Picos spread);
+  void flush(std::uint32_t qp);
+  void fail(std::uint32_t train, Picos at);
+
+  NicState& s_;
+};
+
+class Responder {
+ public:
+  explicit Responder(NicState& state) : s_(state) {}
+
+  /// A request, or a part of it, is here; answers when its buffer is free.
+  Picos take_request(std::uint32_t train, const Packet& packet);
+  void on_memory(std::uint32_t train, std::uint32_t generation);
+  void on_visible(std::uint32_t train);
+  void on_acknowledge(std::uint32_t train, std::uint32_t generation);
+
+ private:
+  void serve(std::uint32_t train, Picos arrived);
+  Picos take_write(std::uint32_t train, const Packet& packet);
+  void access(Train& train);
+  void answer(std::uint32_t train, std::uint64_t payload, Picos last_byte);
+
+  NicState& s_;
+};
+
+}  // namespace engram::sim

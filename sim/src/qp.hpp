@@ -1,0 +1,130 @@
+// Queue pairs: slots, counters, and completions in order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "context.hpp"
+
+namespace engram::sim {
+
+struct RequestNode {
+  Request request;
+  std::uint32_t next = kNone;  ///< the one posted after it on the same QP
+  std::uint32_t flow = kNone;
+  std::uint8_t holders = 1;  ///< the QP, and a train whose write is not yet seen
+  bool done = false, delivered = false;
+  Status status = Status::ok;
+};
+
+struct Qp {
+  Rank local, remote;
+  QpIndex index;
+  QpOptions options;
+  QpCounters counters;
+  // The NIC's view: 16-bit indices that wrap.
+  std::uint16_t nic_producer = 0, nic_consumer = 0;
+  std::uint8_t lane = 0;
+  bool ready = false, waits_for_rate = false, failed = false, told_full = false;
+  std::uint32_t next_ready = kNone;                        // list of its NIC
+  std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
+  std::uint32_t outstanding = 0;                           // reads and adds in flight
+  std::uint32_t source = 0, target = 0;                    // vertices
+  std::uint32_t hash = 0;
+  std::uint32_t requester_slot = 0, responder_slot = 0;    // of the connection caches
+  Picos next_start{0}, last_doorbell{0}, last_inject{0}, last_memory{0}, last_visible{0},
+      last_complete{0};
+
+  [[nodiscard]] std::uint32_t nic_pending() const {
+    return static_cast<std::uint16_t>(nic_producer - nic_consumer);
+  }
+  [[nodiscard]] std::uint32_t limit() const {
+    return options.outstanding_reads * options.stands_for;
+  }
+};
+
+class QpTable {
+ public:
+  explicit QpTable(Context& context) : context_(context) {}
+
+  [[nodiscard]] Result<std::uint32_t> open(Rank local, QpIndex index, Rank remote,
+                                           const QpOptions& options);
+  [[nodiscard]] bool has_slot(std::uint32_t qp);
+  /// Answers the new node.
+  std::uint32_t post(std::uint32_t qp, const Request& request);
+  /// Marks nodes [first, first + count) done and delivers what may be delivered. Answers through
+  /// the client; `flow_done(flow)` is called for each node of a flow.
+  template <class FlowDone>
+  void complete(std::uint32_t qp, std::uint32_t first, std::uint32_t count, Status status,
+                FlowDone&& flow_done);
+  void let_go(std::uint32_t node) {
+    if (--nodes_[node].holders == 0) nodes_.free(node);
+  }
+  void describe_pending(std::string& text) const;
+
+  Qp& operator[](std::uint32_t qp) { return qps_[qp]; }
+  const Qp& operator[](std::uint32_t qp) const { return qps_[qp]; }
+  RequestNode& node(std::uint32_t index) { return nodes_[index]; }
+  [[nodiscard]] std::uint32_t size() const { return qps_.size(); }
+
+ private:
+  struct Key {
+    std::uint64_t ranks;
+    std::uint32_t index;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const {
+      return Chance::mix(key.ranks * 0x9E3779B97F4A7C15ull + key.index);
+    }
+  };
+
+  template <class FlowDone>
+  void deliver(std::uint32_t qp, std::uint32_t node, FlowDone&& flow_done);
+
+  Context& context_;
+  Pool<Qp> qps_;
+  Pool<RequestNode> nodes_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> by_name_;
+  std::unordered_map<std::uint32_t, std::uint32_t> opened_;  // rank -> QPs that start there
+};
+
+template <class FlowDone>
+void QpTable::complete(std::uint32_t qp, std::uint32_t first, std::uint32_t count, Status status,
+                       FlowDone&& flow_done) {
+  const bool ordered = context_.options.profile.nic.ordered_completions;
+  std::uint32_t node = first;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    RequestNode& done = nodes_[node];
+    done.done = true;
+    done.status = status;
+    const std::uint32_t next = done.next;
+    if (!ordered) deliver(qp, node, flow_done);
+    node = next;
+  }
+  Qp& queue = qps_[qp];
+  while (queue.oldest != kNone && nodes_[queue.oldest].done) {
+    const std::uint32_t oldest = queue.oldest;
+    queue.oldest = nodes_[oldest].next;
+    if (queue.oldest == kNone) queue.newest = kNone;
+    if (!nodes_[oldest].delivered) deliver(qp, oldest, flow_done);
+    let_go(oldest);
+  }
+}
+
+template <class FlowDone>
+void QpTable::deliver(std::uint32_t qp, std::uint32_t node, FlowDone&& flow_done) {
+  RequestNode& done = nodes_[node];
+  done.delivered = true;
+  ++qps_[qp].counters.completed;
+  --context_.in_flight;
+  context_.client.completed(QpId{qp}, done.request, done.status);
+  if (done.flow != kNone) flow_done(done.flow);
+  if (qps_[qp].told_full) {
+    qps_[qp].told_full = false;
+    context_.client.slot_freed(QpId{qp});
+  }
+}
+
+}  // namespace engram::sim

@@ -1,0 +1,47 @@
+// What each command of `engram` is made of. A command adds itself to the app and, when called,
+// sets the exit status; cli.cpp lists them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "engram/tools/cli.hpp"
+#include "engram/tools/scenario.hpp"
+
+namespace engram::tools {
+
+struct CommandContext {
+  Console& console;
+  ExitStatus status = ExitStatus::right;
+};
+
+void add_run_command(CLI::App& app, CommandContext& context);
+void add_plan_command(CLI::App& app, CommandContext& context);
+void add_sweep_command(CLI::App& app, CommandContext& context);
+void add_scenario_command(CLI::App& app, CommandContext& context);
+void add_trace_command(CLI::App& app, CommandContext& context);
+
+/// SCENARIO.toml, --set, --seed and --backend, alike for every command that takes a scenario.
+struct ScenarioArguments {
+  std::string path;
+  std::vector<std::string> sets;
+  std::string backend;
+  std::string seed;
+
+  void add_to(CLI::App& command);
+  /// With `more` set last, and the environment's overrides put over all.
+  [[nodiscard]] Result<Scenario> load(const Environment& environment,
+                                      const std::vector<std::string>& more = {}) const;
+};
+
+/// Prints the error, one line each, and returns the status it stands for.
+ExitStatus report_error(Console& console, const Error& error);
+
+/// Errors: io, naming the file.
+[[nodiscard]] Result<void> write_file(const std::string& path, std::string_view text);
+
+/// "Example:" under a command's help.
+void add_example(CLI::App& command, std::string_view example);
+
+}  // namespace engram::tools

@@ -1,0 +1,91 @@
+// engram run
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <ostream>
+
+#include "command.hpp"
+#include "engram/tools/html_report.hpp"
+#include "engram/tools/run.hpp"
+#include "progress.hpp"
+
+namespace engram::tools {
+namespace {
+
+struct RunArguments {
+  ScenarioArguments scenario;
+  std::string json, trace, report;
+};
+
+struct TraceFile {
+  explicit TraceFile(const std::string& path) : out(path, std::ios::binary), writer(out) {}
+  std::ofstream out;
+  ChromeTraceWriter writer;
+};
+
+Result<void> write_outputs(const RunArguments& arguments, const Scenario& scenario,
+                           const RunResult& result, Console& console) {
+  if (arguments.json == "-") {
+    console.out << to_json_text(result);
+  } else {
+    console.out << text_report(result, console.style);
+  }
+  if (!arguments.json.empty() && arguments.json != "-") {
+    if (auto written = write_file(arguments.json, to_json_text(result)); !written) return written;
+  }
+  if (!arguments.report.empty()) return write_file(arguments.report, html_report(result, scenario));
+  return {};
+}
+
+ExitStatus run(const RunArguments& arguments, Console& console) {
+  const auto scenario = arguments.scenario.load(console.environment);
+  if (!scenario) return report_error(console, scenario.error());
+  std::optional<TraceFile> trace;
+  RunObserver observer;
+  if (!arguments.trace.empty()) {
+    trace.emplace(arguments.trace);
+    if (!trace->out) {
+      return report_error(console, {ErrorCode::io, arguments.trace + ": cannot be written"});
+    }
+    observer.trace = &trace->writer;
+  }
+  Progress progress(console.err, console.progress);
+  observer.on_progress = [&](std::uint32_t done, std::uint32_t total) {
+    progress.update(done, total);
+  };
+  const auto result = run_scenario(*scenario, observer);
+  progress.clear();
+  if (trace) {
+    trace->writer.finish();
+    if (!trace->out) {
+      return report_error(console, {ErrorCode::io, arguments.trace + ": cannot be written"});
+    }
+  }
+  if (!result) return report_error(console, result.error());
+  if (auto written = write_outputs(arguments, *scenario, *result, console); !written) {
+    return report_error(console, written.error());
+  }
+  if (!result->failure.empty()) {
+    console.err << "engram: failed: " << result->failure << '\n';
+    return ExitStatus::check_failed;
+  }
+  return result->verified.value_or(true) ? ExitStatus::right : ExitStatus::check_failed;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, CommandContext& context) {
+  auto* command = app.add_subcommand("run", "run a scenario, check it and explain its time");
+  auto arguments = std::make_shared<RunArguments>();
+  arguments->scenario.add_to(*command);
+  command->add_option("--json", arguments->json, "the result as JSON; - prints it instead")
+      ->type_name("FILE|-");
+  command->add_option("--trace", arguments->trace, "Chrome trace of the first repeat")
+      ->type_name("FILE");
+  command->add_option("--report", arguments->report, "self-contained HTML page")
+      ->type_name("FILE.html");
+  add_example(*command, "engram run scenarios/quickstart.toml --set fetch.tokens=64 --report q.html");
+  command->callback([arguments, &context] { context.status = run(*arguments, context.console); });
+}
+
+}  // namespace engram::tools

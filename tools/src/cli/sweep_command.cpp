@@ -1,0 +1,206 @@
+// engram sweep
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "command.hpp"
+#include "engram/tools/run.hpp"
+#include "fork_pool.hpp"
+#include "progress.hpp"
+#include "sweep_table.hpp"
+
+namespace engram::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SweepArguments {
+  ScenarioArguments scenario;
+  std::string csv, report;
+  std::size_t jobs = 1;
+  bool resume = false;
+};
+
+/// What a child tells: {"status": "ok" or what went wrong, "result": {…}}.
+std::string run_point(const Scenario& scenario) {
+  RunObserver observer;
+  const auto result = run_scenario(scenario, observer);
+  Json json;
+  if (!result) {
+    json = {{"status", result.error().message}, {"result", Json::object()}};
+  } else {
+    const bool right = result->failure.empty() && result->verified.value_or(true);
+    json = {{"status", right ? "ok" : result->failure.empty() ? "wrong bytes" : result->failure},
+            {"result", to_json(*result)}};
+  }
+  return json.dump();
+}
+
+class Sweep {
+ public:
+  Sweep(const SweepArguments& arguments, Console& console, Scenario base)
+      : arguments_(arguments), console_(console), base_(std::move(base)), table_(base_),
+        settings_(sweep_settings(base_)) {}
+
+  Result<void> prepare() {
+    if (base_.sweep.empty()) {
+      return fail(ErrorCode::invalid_argument, base_.path,
+                  ": no [sweep]; accepted: \"cluster.nodes\" = [2, 4, 8] and the like");
+    }
+    // All points are checked before the first runs: a mistake in the last should not cost hours.
+    for (std::size_t i = 0; i < settings_.size(); ++i) {
+      auto scenario = arguments_.scenario.load(console_.environment, settings_[i].sets);
+      if (!scenario) {
+        return within(scenario.error(), "point ", i + 1, " of ", settings_.size(), ": ",
+                      fmt::format("{}", fmt::join(settings_[i].sets, " ")));
+      }
+      scenarios_.push_back(std::move(*scenario));
+    }
+    if (arguments_.resume) {
+      if (auto read = read_earlier(); !read) return read;
+    }
+    return open_csv();
+  }
+
+  Result<void> run() {
+    Progress progress(console_.err, console_.progress);
+    ForkPool pool;
+    std::size_t next = 0;
+    progress.update(rows_.size(), settings_.size());
+    while (true) {
+      while (next < settings_.size() && pool.running() < arguments_.jobs) {
+        const auto id = next++;
+        if (is_done(id)) continue;
+        console_.out.flush();
+        csv_.flush();
+        auto started = pool.start(id, [this, id] { return run_point(scenarios_[id]); });
+        if (!started) return started;
+      }
+      if (pool.running() == 0) return {};
+      auto finished = pool.wait_one();
+      progress.clear();
+      if (auto added = add_row(finished); !added) return added;
+      progress.update(rows_.size(), settings_.size());
+    }
+  }
+
+  Result<void> finish() {
+    const auto warnings = table_.idle_axes(rows_);
+    for (const auto& warning : warnings) console_.err << "engram: warning: " << warning << '\n';
+    if (arguments_.report.empty()) return {};
+    std::vector<SweepPoint> points;
+    for (const auto& setting : settings_) {
+      for (const auto& row : rows_) {
+        if (table_.is_of(row, setting)) points.push_back(table_.point(row));
+      }
+    }
+    return write_file(arguments_.report, html_sweep_report(base_, points, warnings));
+  }
+
+  [[nodiscard]] bool all_right() const { return all_right_; }
+
+ private:
+  bool is_done(std::size_t id) const {
+    return std::any_of(rows_.begin(), rows_.end(),
+                       [&](const CsvRow& row) { return table_.is_of(row, settings_[id]); });
+  }
+
+  Result<void> read_earlier() {
+    std::ifstream in(arguments_.csv, std::ios::binary);
+    if (!in) return {};  // nothing was run before
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    auto rows = table_.resume(arguments_.csv, text);
+    if (!rows) return tl::unexpected(rows.error());
+    rows_ = std::move(*rows);
+    return {};
+  }
+
+  /// Writes the head and the rows that stay; without --csv the table goes to standard output.
+  Result<void> open_csv() {
+    std::string text = csv_line(table_.header());
+    for (const auto& row : rows_) text += csv_line(row);
+    if (arguments_.csv.empty()) {
+      console_.out << text << std::flush;
+      return {};
+    }
+    csv_.open(arguments_.csv, std::ios::binary | std::ios::trunc);
+    csv_ << text << std::flush;
+    if (!csv_) return fail(ErrorCode::io, arguments_.csv, ": cannot be written");
+    return {};
+  }
+
+  Result<void> add_row(const ForkPool::Finished& finished) {
+    const auto& setting = settings_[finished.id];
+    Json told = Json::parse(finished.output, nullptr, false);
+    std::string status = finished.failure;
+    if (status.empty()) status = told.is_discarded() ? "no result" : told["status"];
+    const auto result = told.is_discarded() ? Json::object() : told["result"];
+    const auto row = table_.row(setting, status, result);
+    if (status != "ok") {
+      all_right_ = false;
+      console_.err << fmt::format("engram: {}: {}\n", fmt::join(setting.sets, " "), status);
+    }
+    rows_.push_back(row);
+    if (arguments_.csv.empty()) {
+      console_.out << csv_line(row) << std::flush;
+      return {};
+    }
+    csv_ << csv_line(row) << std::flush;
+    if (!csv_) return fail(ErrorCode::io, arguments_.csv, ": cannot be written");
+    const auto point = table_.point(row);
+    console_.out << fmt::format("{}: {}\n", fmt::join(setting.sets, " "),
+                                status != "ok" ? status
+                                               : fmt::format("{:.3f} us, {:.1f} M rows/s, bound {}",
+                                                             point.median_us, point.mpps,
+                                                             point.bound));
+    return {};
+  }
+
+  const SweepArguments& arguments_;
+  Console& console_;
+  Scenario base_;
+  SweepTable table_;
+  std::vector<SweepSetting> settings_;
+  std::vector<Scenario> scenarios_;
+  std::vector<CsvRow> rows_;
+  std::ofstream csv_;
+  bool all_right_ = true;
+};
+
+ExitStatus sweep(const SweepArguments& arguments, Console& console) {
+  if (arguments.resume && arguments.csv.empty()) {
+    return report_error(console, {ErrorCode::invalid_argument,
+                                  "--resume: accepted together with --csv FILE"});
+  }
+  auto base = arguments.scenario.load(console.environment);
+  if (!base) return report_error(console, base.error());
+  Sweep sweep(arguments, console, std::move(*base));
+  for (const auto step : {&Sweep::prepare, &Sweep::run, &Sweep::finish}) {
+    if (auto done = (sweep.*step)(); !done) return report_error(console, done.error());
+  }
+  return sweep.all_right() ? ExitStatus::right : ExitStatus::check_failed;
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app, CommandContext& context) {
+  auto* command = app.add_subcommand("sweep", "run every combination of a scenario's [sweep]");
+  auto arguments = std::make_shared<SweepArguments>();
+  arguments->scenario.add_to(*command);
+  command->add_option("--jobs", arguments->jobs, "points run at a time")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--resume", arguments->resume, "keep the right rows of --csv, run the others");
+  command->add_option("--csv", arguments->csv, "a row a point, as they come; else printed")
+      ->type_name("FILE");
+  command->add_option("--report", arguments->report, "HTML page with plots")->type_name("FILE.html");
+  add_example(*command, "engram sweep scenarios/sweep_nodes.toml --jobs 2 --csv nodes.csv --resume");
+  command->callback([arguments, &context] { context.status = sweep(*arguments, context.console); });
+}
+
+}  // namespace engram::tools
