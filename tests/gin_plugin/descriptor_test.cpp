@@ -1,6 +1,9 @@
 // The 64 bytes that a GPU writes, and the ring they come in.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "engram/gin_plugin/abi.hpp"

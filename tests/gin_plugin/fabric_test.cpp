@@ -1,6 +1,4 @@
 // Data, signals and counters through all ways that memory can be reached.
-#include <rapidcheck/gtest.h>
-
 #include <random>
 
 #include "harness.hpp"
@@ -169,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"owner_served", false, Transport::automatic, 0, 2},
                       Way{"tcp", true, Transport::tcp, 0, 2},
                       Way{"tcp_slow", true, Transport::tcp, 40, 4}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& way) { return std::string(way.param.name); });
 
 // An operation that names what does not exist ends everything with one error, and nothing waits.
 TEST(Errors, ABadRequestEndsWhatWaitsAndReachesThePeers) {

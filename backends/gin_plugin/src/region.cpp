@@ -110,8 +110,10 @@ Result<PeerRegion> Regions::take_offer(Rank peer, Offer& offer,
   for (std::uint32_t i = 0; i < head.num_segments; ++i) {
     SegmentOffer told;
     std::memcpy(&told, offer.payload.data() + sizeof head + i * sizeof told, sizeof told);
-    if (told.offset != end || told.size == 0 || told.size > head.size - end ||
-        told.allocation_offset + told.size > told.allocation_size) {
+    const bool leaves_allocation =
+        told.exported != 0 && (told.allocation_offset > told.allocation_size ||
+                               told.size > told.allocation_size - told.allocation_offset);
+    if (told.offset != end || told.size == 0 || told.size > head.size - end || leaves_allocation) {
       return fail(ErrorCode::invalid_argument, "segment ", i, " covers ", told.size, " bytes from ",
                   told.offset, " of ", head.size);
     }
