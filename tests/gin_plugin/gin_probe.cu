@@ -1,9 +1,11 @@
 // Exercises NCCL's public device API, operation by operation, against expected bytes, and measures.
 // One process a rank, forked here; which plugin serves it is up to the environment (see
 // backends/gin_plugin/README.md). Prints one JSON line a finding; exit status 0 = all right.
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <nccl_device.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +32,7 @@ struct Options {
   std::string run = "ops,speed";
   int seconds = 60;
   unsigned seed = 1;
-  bool rail = false;
+  int hosts = 1;  // > 1: NCCL is told that so many hosts share the ranks
 };
 
 void must(cudaError_t result, const char* what) {
@@ -264,7 +266,7 @@ __global__ void spin(volatile int* stop) {
   }
 }
 
-/// A bad handle: the window pointer is replaced by one past all registered handles.
+/// A request past the window's end, and a wait for a signal that nobody sends.
 __global__ void bad_get(ncclDevComm comm, ncclWindow_t window, int peer, Report* report) {
   ncclGin gin(comm, 0);
   gin.get(ncclTeamWorld(comm), peer, window, 1ull << 50, window, 0, 256);
@@ -274,6 +276,29 @@ __global__ void bad_get(ncclDevComm comm, ncclWindow_t window, int peer, Report*
                                 cuda::memory_order_acquire, kLimitCycles));
   note_timeout(report, gin.waitSignal(ncclCoopThread(), 9, 1, 64, cuda::memory_order_acquire,
                                       kLimitCycles));
+}
+
+/// Waits for a signal that a dead peer never sends.
+__global__ void wait_for_the_dead(ncclDevComm comm, int peer, Report* report) {
+  ncclGin gin(comm, 0);
+  note_timeout(report, gin.waitSignal(ncclCoopThread(), 9, 1, 64, cuda::memory_order_acquire,
+                                      kLimitCycles));
+  note_timeout(report, gin.flush(ncclCoopThread(), cuda::memory_order_acquire, ncclGin_None{},
+                                 kLimitCycles));
+  (void)peer;
+}
+
+/// Gets from a window of GPU and CPU segments, both ends mixed.
+__global__ void get_mixed(ncclDevComm comm, ncclWindow_t window, int peer, uint64_t from,
+                          uint64_t to, uint64_t bytes, Report* report) {
+  ncclGin gin(comm, 0);
+  const ncclTeam team = ncclTeamWorld(comm);
+  gin.get(team, peer, window, from, window, to, bytes, ncclCoopThread(), ncclGin_None{},
+          ncclGinOptFlagsDefault, ncclGin_SegmentMixed{});
+  ncclGinRequest_t request;
+  gin.flushAsync(team, peer, &request);
+  note_timeout(report, gin.wait(request, ncclCoopThread(), ncclGin_None{},
+                                cuda::memory_order_acquire, kLimitCycles));
 }
 
 class Probe {
@@ -290,6 +315,8 @@ class Probe {
   void crowd();
   void mixed();
   void errors();
+  void killed();
+  void segments();
   void rows_test(const char* name, bool put, int contexts, bool rail, std::vector<Row> rows);
   double launch_get(const std::vector<Row>& rows, int contexts, int threads, int repeat);
   void verdict(const std::string& name, const std::string& extra = "");
@@ -695,7 +722,83 @@ void Probe::errors() {
   verdict("bad_get_ends", ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
 }
 
+/// The other rank dies while this one's kernel waits for it.
+void Probe::killed() {
+  make_dev_comm(1, false);
+  barrier();
+  if (rank_ != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(getpid(), SIGKILL);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  wait_for_the_dead<<<1, 1, 0, stream_>>>(dev_, peer(false), report_);
+  must(cudaStreamSynchronize(stream_), "wait for the dead");
+  const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  ncclResult_t async = ncclSuccess;
+  ncclCommGetAsyncError(comm_, &async);
+  if (async == ncclSuccess) ++report_->wrong;
+  verdict("killed_peer_is_told", ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
+  std::_Exit(failures_ == 0 ? 0 : 1);
+}
+
+/// A window whose first half is GPU memory and whose second half is CPU memory of the GPU's node.
+void Probe::segments() {
+  make_dev_comm(1, false);
+  constexpr uint64_t kHalf = 64ull << 20;
+  int device = 0;
+  cudaGetDevice(&device);
+  auto drive = [](CUresult result, const char* what) {
+    if (result == CUDA_SUCCESS) return;
+    std::fprintf(stderr, "%s: CUresult %d\n", what, static_cast<int>(result));
+    std::_Exit(3);
+  };
+  CUdeviceptr base = 0;
+  drive(cuMemAddressReserve(&base, 2 * kHalf, 2 << 20, 0, 0), "reserve");
+  for (const bool cpu : {false, true}) {
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = cpu ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = cpu ? 0 : device;
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (!cpu) prop.allocFlags.gpuDirectRDMACapable = 1;
+    CUmemGenericAllocationHandle handle = 0;
+    drive(cuMemCreate(&handle, kHalf, &prop, 0), "create");
+    drive(cuMemMap(base + (cpu ? kHalf : 0), kHalf, 0, handle, 0), "map");
+    cuMemRelease(handle);
+    CUmemAccessDesc access[2] = {};
+    access[0].location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    access[1].location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+    access[0].flags = access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    drive(cuMemSetAccess(base + (cpu ? kHalf : 0), kHalf, access, cpu ? 2 : 1), "access");
+  }
+  auto* mixed = reinterpret_cast<uint32_t*>(base);
+  fill<<<1024, 256, 0, stream_>>>(mixed, 2 * kHalf / 4, rank_, 5);
+  must(cudaStreamSynchronize(stream_), "fill");
+  ncclWindow_t window = nullptr;
+  must(ncclCommWindowRegister(comm_, reinterpret_cast<void*>(base), 2 * kHalf, &window,
+                              NCCL_WIN_COLL_SYMMETRIC), "register a mixed window");
+  barrier();
+  // GPU to GPU, CPU to GPU, GPU to CPU, and across the seam.
+  const uint64_t places[4][2] = {{4096, 8 << 20}, {kHalf + 4096, 12 << 20},
+                                 {8192, kHalf + (8 << 20)}, {kHalf - 4096, 16 << 20}};
+  for (const auto& place : places) {
+    get_mixed<<<1, 1, 0, stream_>>>(dev_, window, peer(false), place[0], place[1], 16384, report_);
+  }
+  must(cudaStreamSynchronize(stream_), "get mixed");
+  for (const auto& place : places) {
+    check<<<4, 256, 0, stream_>>>(mixed + place[1] / 4, 4096, (rank_ + 1) % o_.ranks, place[0] / 4, 5,
+                                  report_);
+  }
+  verdict("mixed_segments");
+  barrier();
+  ncclCommWindowDeregister(comm_, window);
+}
+
 int Probe::main() {
+  if (o_.hosts > 1) {
+    setenv("NCCL_HOSTID", ("node" + std::to_string(rank_ * o_.hosts / o_.ranks)).c_str(), 1);
+    setenv("NCCL_MNNVL_ENABLE", "0", 1);
+  }
   connect();
   auto wants = [&](const char* what) { return ("," + o_.run + ",").find(std::string(",") + what + ",") != std::string::npos; };
   if (wants("ops")) {
@@ -711,6 +814,8 @@ int Probe::main() {
   if (wants("speed")) speed();
   if (wants("crowd")) crowd();
   if (wants("mixed")) mixed();
+  if (wants("segments")) segments();
+  if (wants("killed")) killed();
   if (wants("errors")) errors();
   if (have_dev_) must(ncclDevCommDestroy(comm_, &dev_), "ncclDevCommDestroy");
   ncclCommWindowDeregister(comm_, window_);
@@ -729,6 +834,7 @@ int main(int argc, char** argv) {
     if (name == "--gpus") options.gpus = std::atoi(argv[i + 1]);
     if (name == "--run") options.run = argv[i + 1];
     if (name == "--seconds") options.seconds = std::atoi(argv[i + 1]);
+    if (name == "--hosts") options.hosts = std::atoi(argv[i + 1]);
     if (name == "--seed") options.seed = static_cast<unsigned>(std::atoi(argv[i + 1]));
   }
   options.id_file += "." + std::to_string(getpid());
@@ -742,7 +848,8 @@ int main(int argc, char** argv) {
   for (std::size_t left = children.size(); left > 0; --left) {
     int status = 0;
     wait(&status);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const bool meant_to_die = WIFSIGNALED(status) && options.run == "killed";
+    const int code = meant_to_die ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     worst = std::max(worst, code);
   }
   unlink((options.id_file + ".ready").c_str());

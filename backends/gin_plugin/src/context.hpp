@@ -85,6 +85,10 @@ struct ContextState {
   std::vector<abi::Signal*> signals;       ///< [num_ranks] of each rank; null where not mapped
   std::uint32_t num_signals = 0;
   std::deque<Pending> pending;
+  /// Copies for owners, by peer, that have not been posted; see Worker::flush_remote.
+  std::vector<std::vector<RemoteCopy>> reads, writes;
+  std::size_t num_held = 0;      ///< in `reads` and `writes`
+  std::size_t tickets_open = 0;  ///< in `pending`
   struct ContextSet* set = nullptr;
 };
 

@@ -52,7 +52,6 @@ class CudaEngine final : public Engine {
       api_->stream_synchronize(store_stream_);
       api_->stream_destroy(store_stream_);
     }
-    if (tokens_ != 0) api_->mem_free(tokens_);
     app_.reset();
     second_.reset();
     if (pinned_ != nullptr) api_->mem_free_host(pinned_);
@@ -94,18 +93,6 @@ class CudaEngine final : public Engine {
   Result<void> run_elsewhere(Slot& slot);
   Result<bool> poll(Slot& slot);
   void free_if_finished(Slot& slot);
-  Result<CudaLane*> second();
-  Result<void> make_tokens();
-  /// What copies_done holds once the batch's copies have ended.
-  std::uint64_t end_mark(const Slot& slot) const {
-    return policy_.told_by_copy ? slot.id % kTokens + 1 : slot.id;
-  }
-  template <class Work>
-  CUresult in_copy_context(Work work) const {
-    return policy_.copies_in_second_context ? second_->inside(work) : work();
-  }
-
-  static constexpr std::size_t kTokens = 4096;  ///< more than batches can be under way
 
   std::shared_ptr<const CudaApi> api_;
   EnginePolicy policy_;
@@ -114,7 +101,6 @@ class CudaEngine final : public Engine {
   std::unique_ptr<CudaLane> second_;
   CUstream copy_stream_ = nullptr;
   CUstream store_stream_ = nullptr;
-  CUdeviceptr tokens_ = 0;
   void* pinned_ = nullptr;
   std::vector<Slot> slots_;
   Slot* opened_ = nullptr;
@@ -139,53 +125,22 @@ Result<void> CudaEngine::set_up(CUcontext app_context) {
     slot.copies = reinterpret_cast<Copy*>(at + sizeof(BatchControl));
     at += slot_bytes;
   }
-  if (policy_.copies_in_second_context) {
-    auto other = second();
-    if (!other) return tl::unexpected(other.error());
-  }
-  ok = check(*api_, in_copy_context([&] {
+  // Copies run in a context of their own: behind a blocked kernel of the application's context even
+  // the copy engine waits, since both share that context's queues.
+  auto second = CudaLane::in_new_context(api_, slots_.size());
+  if (!second) return tl::unexpected(second.error());
+  second_ = std::move(*second);
+  ok = check(*api_, second_->inside([&] {
                return api_->stream_create(&copy_stream_, CU_STREAM_NON_BLOCKING, -5);
              }), "creating a copy stream");
   if (!ok) return ok;
   ok = check(*api_, api_->stream_create(&store_stream_, CU_STREAM_NON_BLOCKING, -5),
              "creating a stream for stores");
   if (!ok) return ok;
-  if (policy_.told_by_copy) {
-    ok = make_tokens();
-    if (!ok) return ok;
-  }
   auto lane = CudaLane::in_context(api_, app_context, slots_.size(), false);
   if (!lane) return tl::unexpected(lane.error());
   app_ = std::move(*lane);
-  if (!policy_.kernels_allowed) {
-    auto other = second();
-    if (!other) return tl::unexpected(other.error());
-  }
   return {};
-}
-
-/// Device words 1, 2, ...: copying one tells which batch has ended.
-Result<void> CudaEngine::make_tokens() {
-  std::vector<std::uint64_t> words(kTokens);
-  for (std::size_t i = 0; i < kTokens; ++i) words[i] = i + 1;
-  const std::size_t bytes = kTokens * sizeof(std::uint64_t);
-  return check(*api_, in_copy_context([&] {
-                 CUresult result = api_->mem_alloc(&tokens_, bytes);
-                 if (result == CUDA_SUCCESS) {
-                   result = api_->memcpy_htod_async(tokens_, words.data(), bytes, copy_stream_);
-                 }
-                 if (result == CUDA_SUCCESS) result = api_->stream_synchronize(copy_stream_);
-                 return result;
-               }), "writing the batch tokens");
-}
-
-Result<CudaLane*> CudaEngine::second() {
-  if (!second_) {
-    auto lane = CudaLane::in_new_context(api_, slots_.size());
-    if (!lane) return tl::unexpected(lane.error());
-    second_ = std::move(*lane);
-  }
-  return second_.get();
 }
 
 std::span<Copy> CudaEngine::open() {
@@ -265,12 +220,7 @@ Result<BatchId> CudaEngine::submit_adds(std::span<const Add> adds) {
 }
 
 Result<void> CudaEngine::start_kernel(Slot& slot, Way way) {
-  CudaLane* lane = app_.get();
-  if (way == Way::second_kernel) {
-    auto other = second();
-    if (!other) return tl::unexpected(other.error());
-    lane = *other;
-  }
+  CudaLane* lane = way == Way::second_kernel ? second_.get() : app_.get();
   slot.kernel_way = way;
   slot.kernel_pending = true;
   slot.started_ns = now_ns();
@@ -293,7 +243,7 @@ Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
     sizes_.push_back(copy.size);
   }
   const CUdeviceptr mark = address(&slot.control->copies_done);
-  const CUresult result = in_copy_context([&] {
+  const CUresult result = second_->inside([&] {
     CUresult r = CUDA_SUCCESS;
     if (api_->memcpy_batch_async != nullptr && count > 0 && !sizes_.empty()) {
       CUmemcpyAttributes attributes{};
@@ -308,10 +258,6 @@ Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
       }
     }
     if (r != CUDA_SUCCESS) return r;
-    if (policy_.told_by_copy) {
-      return api_->memcpy_async(mark, tokens_ + (slot.id % kTokens) * sizeof(std::uint64_t),
-                                sizeof(std::uint64_t), copy_stream_);
-    }
     return api_->stream_write_value64(copy_stream_, mark, slot.id, CU_STREAM_WRITE_VALUE_DEFAULT);
   });
   return check(*api_, result, "starting copies");
@@ -320,7 +266,7 @@ Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
 /// The batch's kernel part again, past the application's kernels.
 Result<void> CudaEngine::run_elsewhere(Slot& slot) {
   if (!slot.adds && slot.count < policy_.second_context_above) {
-    require(!slot.copies_pending || load(slot.control->copies_done) == end_mark(slot),
+    require(!slot.copies_pending || load(slot.control->copies_done) == slot.id,
             "the batch's large copies must end before its small ones start again");
     slot.control->copies_done = 0;
     return start_copies(slot, 0);
@@ -341,7 +287,7 @@ Result<void> CudaEngine::run_elsewhere(Slot& slot) {
 }
 
 Result<bool> CudaEngine::poll(Slot& slot) {
-  if (slot.copies_pending && load(slot.control->copies_done) == end_mark(slot)) {
+  if (slot.copies_pending && load(slot.control->copies_done) == slot.id) {
     slot.copies_pending = false;
   }
   if (slot.kernel_pending) {

@@ -10,7 +10,9 @@ namespace {
 
 abi::Status properties(int device, abi::NetProperties* properties) {
   describe_device(device, *properties);
-  properties->device_type = abi::kDeviceHost;
+  // NCCL's GIN proxy takes its own type from here.
+  properties->device_type = abi::kDeviceGinProxy;
+  properties->device_version = abi::kProxyVersion;
   return abi::Status::success;
 }
 

@@ -67,10 +67,6 @@ Result<Settings> read_settings(
        [&](std::uint64_t v) { settings.engine.kernels_allowed = v >= kEnoughQueues; });
   read("ENGRAM_GIN_COPY_ENGINE_BELOW", 0, 4096,
        [&](std::uint64_t v) { settings.engine.copy_engine_below = v; });
-  read("ENGRAM_GIN_COPY_CONTEXT", 1, 2,
-       [&](std::uint64_t v) { settings.engine.copies_in_second_context = v == 2; });
-  read("ENGRAM_GIN_TOLD_BY_COPY", 0, 1,
-       [&](std::uint64_t v) { settings.engine.told_by_copy = v != 0; });
   if (auto text = get("ENGRAM_GIN_KERNELS")) {
     if (*text != "0" && *text != "1") {
       return fail(ErrorCode::invalid_argument, "ENGRAM_GIN_KERNELS=", *text, " must be 0 or 1");

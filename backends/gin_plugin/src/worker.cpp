@@ -16,9 +16,7 @@ void relax() { __builtin_ia32_pause(); }
 
 Worker::Worker(WorkerShared& shared, std::unique_ptr<Engine> engine)
     : shared_(shared),
-      engine_(std::move(engine)),
-      remote_reads_(shared.num_ranks),
-      remote_writes_(shared.num_ranks) {
+      engine_(std::move(engine)) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -98,7 +96,7 @@ bool Worker::take_commands() {
   const bool idle = in_flight_.empty() && count_ == 0;
   auto leaves = [&](ContextState* c) {
     const bool dropped = std::find(to_drop_.begin(), to_drop_.end(), c) != to_drop_.end();
-    if (!dropped && !(idle && c->pending.empty())) return false;
+    if (!dropped && !(idle && c->pending.empty() && c->num_held == 0)) return false;
     std::erase(contexts_, c);
     return true;
   };
@@ -152,6 +150,7 @@ bool Worker::advance(ContextState& context) {
         break;
       case Pending::Kind::ticket:
         if (!front.ticket->done() && !failed) return any;
+        --context.tickets_open;
         break;
       case Pending::Kind::count:
         std::atomic_ref(context.counters[front.index].value)
@@ -207,6 +206,7 @@ bool Worker::start_add(ContextState& context, Pending& pending) {
     pending = {};
     pending.kind = Pending::Kind::ticket;
     pending.ticket = std::move(ticket);
+    ++context.tickets_open;
     return true;
   }
   if (count_ > 0) submit();
@@ -222,7 +222,6 @@ bool Worker::start_add(ContextState& context, Pending& pending) {
   pending = {};
   pending.kind = Pending::Kind::batch;
   pending.number = submitted_;
-  (void)context;
   return true;
 }
 
@@ -279,8 +278,8 @@ bool Worker::take_descriptors(ContextState& context) {
       shared_.fail(op.error());
     }
   }
+  flush_remote_if_due(context);
   if (taken == 0) return false;
-  flush_remote(context);
   std::atomic_ref(context.consumed->value)
       .store(context.ring.consumed(), std::memory_order_release);
   return true;
@@ -293,7 +292,7 @@ bool Worker::take_requests(ContextState& context) {
     take_rma(context, rma);
     any = true;
   }
-  if (any) flush_remote(context);
+  flush_remote_if_due(context);
   return any;
 }
 
@@ -401,10 +400,11 @@ bool Worker::data_part(ContextState& context, const Operation& op) {
     std::uint64_t piece = there.size;
     if (there.mapped == nullptr) {
       piece = std::min(piece, kRemotePiece);
-      auto& list = (read ? remote_reads_ : remote_writes_)[op.peer];
-      list.push_back({remote->peers[op.peer].id, op.remote_offset + at,
+      auto& lists = read ? context.reads : context.writes;
+      lists.resize(shared_.num_ranks);
+      ++context.num_held;
+      lists[op.peer].push_back({remote->peers[op.peer].id, op.remote_offset + at,
                       static_cast<std::uint32_t>(piece), here, op.inline_value});
-      any_remote_ = true;
     } else {
       append(context, Copy{read ? there.mapped : here, read ? here : there.mapped,
                            static_cast<std::uint32_t>(piece), 0, op.inline_value});
@@ -414,22 +414,31 @@ bool Worker::data_part(ContextState& context, const Operation& op) {
   return true;
 }
 
-/// Hands the remote copies gathered for this context on; what follows waits for their ticket.
+/// While answers are outstanding copies are held back: the next message then carries many. What
+/// waits for them, a flush say, posts them at once.
+void Worker::flush_remote_if_due(ContextState& context) {
+  constexpr std::size_t kOutstanding = 2;
+  constexpr std::size_t kEnough = 2048;
+  if (context.tickets_open < kOutstanding || context.num_held >= kEnough) flush_remote(context);
+}
+
+/// Posts the held copies; what follows in the context waits for their ticket.
 void Worker::flush_remote(ContextState& context) {
-  if (!any_remote_) return;
-  any_remote_ = false;
+  if (context.num_held == 0) return;
+  context.num_held = 0;
   auto ticket = std::make_shared<Ticket>();
-  for (std::uint32_t r = 0; r < shared_.num_ranks; ++r) {
-    if (!remote_writes_[r].empty()) {
-      shared_.remote->write(Rank{r}, std::exchange(remote_writes_[r], {}), ticket);
-    }
-    if (!remote_reads_[r].empty()) {
-      shared_.remote->read(Rank{r}, std::exchange(remote_reads_[r], {}), ticket);
-    }
+  for (std::uint32_t r = 0; r < context.writes.size(); ++r) {
+    if (context.writes[r].empty()) continue;
+    shared_.remote->write(Rank{r}, std::exchange(context.writes[r], {}), ticket);
+  }
+  for (std::uint32_t r = 0; r < context.reads.size(); ++r) {
+    if (context.reads[r].empty()) continue;
+    shared_.remote->read(Rank{r}, std::exchange(context.reads[r], {}), ticket);
   }
   Pending& pending = context.pending.emplace_back();
   pending.kind = Pending::Kind::ticket;
   pending.ticket = std::move(ticket);
+  ++context.tickets_open;
 }
 
 void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
@@ -450,6 +459,7 @@ void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
       pending.region = rma.signal_region;
     }
   }
+  // A request tells of its own operation, so its copies leave with it.
   flush_remote(context);
   Pending& pending = context.pending.emplace_back();
   pending.kind = Pending::Kind::request;

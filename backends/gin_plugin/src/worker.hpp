@@ -49,6 +49,7 @@ class Worker {
   bool ensure_open();
   void submit();
   void flush_remote(ContextState& context);
+  void flush_remote_if_due(ContextState& context);
   bool start_add(ContextState& context, Pending& pending);
   bool deliver(ContextState& context, const Pending& pending);
   void poison_signals();
@@ -67,9 +68,6 @@ class Worker {
   std::uint64_t submitted_ = 0;  ///< number of the last batch given to the engine
   std::uint64_t completed_ = 0;
   std::deque<std::pair<std::uint64_t, BatchId>> in_flight_;
-  // Remote copies of the context that is being read, by peer.
-  std::vector<std::vector<RemoteCopy>> remote_reads_, remote_writes_;
-  bool any_remote_ = false;
   std::chrono::steady_clock::time_point poisoned_at_{};
 
   std::mutex mutex_;

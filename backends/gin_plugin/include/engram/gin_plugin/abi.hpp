@@ -36,6 +36,7 @@ inline constexpr int kDeviceHost = 0;      ///< NCCL_NET_DEVICE_HOST
 inline constexpr int kDeviceGinProxy = 2;  ///< NCCL_NET_DEVICE_GIN_PROXY
 inline constexpr int kDeviceGinGpi = 4;    ///< NCCL_NET_DEVICE_GIN_GPI
 inline constexpr int kGpiVersion = 100;    ///< NCCL_GIN_GPI_VERSION
+inline constexpr int kProxyVersion = 100;  ///< NCCL_GIN_PROXY_VERSION
 
 inline constexpr int kLogWarn = 2;               ///< NCCL_LOG_WARN
 inline constexpr int kLogInfo = 3;               ///< NCCL_LOG_INFO

@@ -102,7 +102,7 @@ struct EnginePolicy {
   std::size_t slots = 4;             ///< batches under way at once
   std::size_t slot_copies = 4096;    ///< most copies in a batch
   std::size_t kernel_copies = 1024;  ///< copies in a kernel's batch: several overlap
-  /// Up to this many copies the copy engine is quicker than a kernel's launch: 11.7 against 16.5 us
+  /// Up to this many copies the copy engine is quicker than a kernel's launch: 11.6 against 22 us
   /// for one get (docs/results/gin_plugin.md).
   std::size_t copy_engine_below = 8;
   /// A copy this large goes to the copy engine: no warp then moves MiBs alone.
@@ -115,10 +115,6 @@ struct EnginePolicy {
   /// How long the application's context is avoided after a revoked kernel; doubles up to 64 times.
   Nanos avoid_time = std::chrono::milliseconds(100);
   bool kernels_allowed = true;  ///< false: copy engine and second context alone
-  /// Copy engine work in a context of its own, whose queues the application's kernels cannot block.
-  bool copies_in_second_context = false;
-  /// The end of copies is told by one more copy, not by a stream's store.
-  bool told_by_copy = false;
 };
 
 /// The device current on the calling thread. Errors: unsupported without a CUDA driver or context.
