@@ -115,6 +115,7 @@ void FabricImpl::fail_all(const Error& error) {
   }
   if (shared_) shared_->failed = true;
   say_(true, fmt::format("{}; outstanding and later operations end without data", error.message));
+  if (mesh_) mesh_->give_up(error.message);
   // The peers' kernels wait for this rank as well.
   if (mesh_ && error.code != ErrorCode::peer_lost) mesh_->say_failed(error.message);
 }

@@ -142,8 +142,10 @@ Result<std::vector<Offer>> Mesh::exchange(std::span<const std::byte> payload,
   for (auto& peer : peers_) {
     if (peer->rank == self_) continue;
     const bool told = arrived_.wait_until(
-        lock, deadline, [&] { return !peer->mailbox.empty() || peer->lost || peer->left; });
+        lock, deadline,
+        [&] { return !peer->mailbox.empty() || peer->lost || peer->left || given_up_; });
     if (peer->mailbox.empty()) {
+      if (given_up_) return fail(ErrorCode::peer_lost, *given_up_);
       if (!told) {
         return fail(ErrorCode::timed_out, "rank ", self_.value, " waited ",
                     std::chrono::duration_cast<std::chrono::seconds>(exchange_limit_).count(),
@@ -174,6 +176,14 @@ void Mesh::say_failed(std::string_view text) {
   for (auto& peer : peers_) {
     if (peer->rank != self_) send_to(*peer, kFailed, 0, bytes, {});
   }
+}
+
+void Mesh::give_up(std::string text) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = std::move(text);
+  }
+  arrived_.notify_all();
 }
 
 void Mesh::lose(Peer& peer, Error error) {

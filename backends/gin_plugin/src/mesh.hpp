@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,9 @@ class Mesh {
   void say_goodbye();
   void say_failed(std::string_view text);
 
+  /// Ends exchanges under way and to come: this rank has failed.
+  void give_up(std::string text);
+
  private:
   struct Peer;
   struct Io;
@@ -72,6 +76,7 @@ class Mesh {
   std::mutex exchange_mutex_;
   std::condition_variable arrived_;
   std::uint64_t next_sequence_ = 1;
+  std::optional<std::string> given_up_;  ///< guarded by mutex_
   std::thread thread_;
 
   struct Peer {
