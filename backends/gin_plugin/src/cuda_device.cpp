@@ -99,8 +99,13 @@ class CudaDevice final : public Device {
 
   Result<std::vector<ExportedSegment>> export_region(std::byte* data, Bytes size) override;
   Result<std::unique_ptr<Mapping>> map(const ExportedSegment& segment) override;
-  Result<std::unique_ptr<Engine>> make_engine() override {
-    return make_cuda_engine(api_, context_, policy_, avoidance_);
+  Result<std::unique_ptr<Engine>> make_engine(EngineUse use) override {
+    EnginePolicy policy = policy_;
+    if (use == EngineUse::staging) {
+      policy.copy_engine_below = 0;
+      policy.copy_engine_above_bytes = ~std::uint64_t{0};
+    }
+    return make_cuda_engine(api_, context_, policy, avoidance_);
   }
 
  private:

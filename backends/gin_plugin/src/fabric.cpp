@@ -47,7 +47,7 @@ class FabricImpl final : public Fabric {
 
  private:
   void fail_all(const Error& error);
-  Result<void> start_workers();
+  Result<void> start_workers(int num_contexts);
   Result<void> share_memory(ContextSet& set, const SetOffer& mine);
   Result<void> make_rings(ContextSet& set, std::uint32_t depth);
   bool apply(const RemoteSignal& signal);
@@ -121,11 +121,13 @@ void FabricImpl::fail_all(const Error& error) {
 }
 
 void FabricImpl::deregister_region(Region* region) {
+  regions_->retire(region);
   for (auto& worker : workers_) worker->quiesce(kCloseLimit);
-  regions_->remove(region);
+  regions_->erase(region);
 }
 
-Result<void> FabricImpl::start_workers() {
+/// More workers than contexts would only spin.
+Result<void> FabricImpl::start_workers(int num_contexts) {
   unsigned wanted = settings_.workers;
   if (wanted == 0) {
     unsigned neighbours = 0;
@@ -134,10 +136,12 @@ Result<void> FabricImpl::start_workers() {
     }
     wanted = std::clamp(std::thread::hardware_concurrency() / (2 * neighbours), 1u, 8u);
   }
+  wanted = std::min(wanted, static_cast<unsigned>(std::max(num_contexts, 1)));
   while (workers_.size() < wanted) {
-    auto engine = device_->make_engine();
+    auto engine = device_->make_engine(EngineUse::peers);
     if (!engine) return tl::unexpected(engine.error());
-    workers_.push_back(std::make_unique<Worker>(*shared_, std::move(*engine)));
+    const bool stores_signals = workers_.empty();
+    workers_.push_back(std::make_unique<Worker>(*shared_, std::move(*engine), stores_signals));
   }
   return {};
 }
@@ -243,8 +247,9 @@ Result<void> FabricImpl::make_rings(ContextSet& set, std::uint32_t depth) {
 }
 
 void FabricImpl::run_set(std::unique_ptr<ContextSet> set) {
-  for (std::size_t c = 0; c < set->contexts.size(); ++c) {
-    workers_[c % workers_.size()]->add(set->contexts[c].get());
+  for (auto& context : set->contexts) {
+    context->worker = context->index % workers_.size();
+    workers_[context->worker]->add(context.get());
   }
   const std::lock_guard lock(sets_mutex_);
   sets_.push_back(std::move(set));
@@ -263,7 +268,7 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
   set->num_signals = static_cast<std::uint32_t>(config.num_signals);
   const SetOffer mine{set->instance, static_cast<std::uint32_t>(config.num_contexts),
                       set->num_signals, set->num_counters};
-  auto ok = start_workers();
+  auto ok = start_workers(config.num_contexts);
   if (ok) ok = share_memory(*set, mine);
   constexpr std::uint32_t kDeepest = 1 << 16;
   const auto asked = static_cast<std::uint32_t>(std::max(config.queue_depth, 1));
@@ -285,7 +290,7 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
 }
 
 Result<ContextSet*> FabricImpl::create_rma(int num_contexts) {
-  auto ok = start_workers();
+  auto ok = start_workers(num_contexts);
   if (!ok) return tl::unexpected(ok.error());
   auto set = std::make_unique<ContextSet>();
   set->instance = next_instance_++;
@@ -306,16 +311,16 @@ Result<RmaRequest*> FabricImpl::post(ContextSet* set, int context, const Operati
   if (context < 0 || static_cast<std::size_t>(context) >= set->contexts.size()) {
     return fail(ErrorCode::out_of_range, "context ", context, " of ", set->contexts.size());
   }
-  auto request = std::make_unique<RmaRequest>();
+  RmaRequest* request = set->requests.take();
   RmaQueue& queue = *set->contexts[static_cast<std::size_t>(context)]->queue;
-  const RmaOperation rma{operation, signal_region, signal_offset, request.get()};
+  const RmaOperation rma{operation, signal_region, signal_offset, request};
   while (!queue.push(rma)) std::this_thread::yield();
-  return request.release();
+  return request;
 }
 
 void FabricImpl::destroy(ContextSet* set) {
-  for (std::size_t c = 0; c < set->contexts.size(); ++c) {
-    workers_[c % workers_.size()]->remove(set->contexts[c].get(), kCloseLimit);
+  for (auto& context : set->contexts) {
+    workers_[context->worker]->remove(context.get(), kCloseLimit);
   }
   std::unique_ptr<ContextSet> gone;
   {
@@ -356,6 +361,6 @@ std::uint16_t id_of(const Region* region) { return region->id; }
 bool is_plain_host(const Region* region) { return region->plain_host; }
 std::byte* data_of(const Region* region) { return region->data; }
 bool is_done(const RmaRequest* request) { return request->done.load(std::memory_order_acquire); }
-void delete_request(RmaRequest* request) { delete request; }
+void give_back(RmaRequest* request) { request->pool->give(request); }
 
 }  // namespace engram::gin_plugin

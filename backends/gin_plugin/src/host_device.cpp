@@ -141,7 +141,7 @@ class PlainDevice final : public HostDevice {
     return std::make_unique<HostMapping>(std::move(*memory), segment.allocation_offset);
   }
 
-  Result<std::unique_ptr<Engine>> make_engine() override {
+  Result<std::unique_ptr<Engine>> make_engine(EngineUse) override {
     return std::make_unique<HostEngine>(options_);
   }
 

@@ -13,6 +13,7 @@ struct RegionOffer {
   std::uint64_t size = 0;
   std::uint32_t id = 0;
   std::uint32_t num_segments = 0;
+  std::uint64_t mirror_words = 0;  ///< > 0: the message's last file is the mirror
 };
 struct SegmentOffer {
   std::uint64_t offset = 0;
@@ -48,8 +49,6 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
   auto region = std::make_unique<Region>();
   region->data = data;
   region->size = size.count;
-  region->never_reset = (flags & abi::kRegionSignalNeverReset) != 0;
-  if (region->never_reset) region->shadow.resize(size.count / 8);
   for (int tries = 0; tries < 65535; ++tries) {
     last_id_ = static_cast<RegionId>(last_id_ == 65535 ? 1 : last_id_ + 1);
     if (find(last_id_) == nullptr) break;
@@ -66,17 +65,27 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
                            [](const ExportedSegment& s) { return s.on_host || bool(s.handle); });
   std::vector<std::byte> payload;
   std::vector<int> fds;
-  append(payload, RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size())});
+  const bool mirrored = (flags & abi::kRegionSignalNeverReset) != 0 && size.count >= 8;
+  const std::size_t words = mirrored ? size.count / 8 : 0;
+  if (mirrored) {
+    auto memory = SharedMemory::create(SignalMirror::bytes_for(words));
+    if (!memory) return tl::unexpected(memory.error());
+    region->mirror = SignalMirror(std::move(*memory), words);
+    region->stored.resize(words);
+  }
+  append(payload, RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size()),
+                              words});
   for (const ExportedSegment& s : *segments) {
     append(payload, SegmentOffer{s.offset, s.size, s.allocation_offset, s.allocation_size,
                                  s.handle ? 1u : 0u, s.on_host ? 1u : 0u});
     if (s.handle) fds.push_back(s.handle.get());
   }
+  if (mirrored) fds.push_back(region->mirror.fd());
   auto offers = mesh_.exchange(payload, fds);
   if (!offers) return tl::unexpected(offers.error());
   for (std::uint32_t r = 0; r < offers->size(); ++r) {
     if (Rank{r} == mesh_.self()) {
-      region->peers.push_back({region->id, size.count, {{0, size.count, data}}, {}});
+      region->peers.push_back({region->id, size.count, {{0, size.count, data}}, {}, {}});
       continue;
     }
     auto peer = take_offer(Rank{r}, (*offers)[r], *segments, data, size.count);
@@ -85,6 +94,11 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
   }
   Region* raw = region.get();
   table_[raw->id].store(raw, std::memory_order_release);
+  if (mirrored) {
+    const std::lock_guard lock(mutex_);
+    mirrored_.push_back(raw);
+    generation_.fetch_add(1, std::memory_order_release);
+  }
   owned_.push_back(std::move(region));
   return raw;
 }
@@ -98,6 +112,7 @@ Result<PeerRegion> Regions::take_offer(Rank peer, Offer& offer,
   }
   std::memcpy(&head, offer.payload.data(), sizeof head);
   if (head.num_segments > kMaxSegments || head.id == 0 || head.id > 65535 ||
+      head.mirror_words > head.size / 8 ||
       offer.payload.size() != sizeof head + head.num_segments * sizeof(SegmentOffer)) {
     return fail(ErrorCode::invalid_argument, "its offer names id ", head.id, " and ",
                 head.num_segments, " segments in ", offer.payload.size(), " bytes");
@@ -105,6 +120,13 @@ Result<PeerRegion> Regions::take_offer(Rank peer, Offer& offer,
   PeerRegion there;
   there.id = static_cast<RegionId>(head.id);
   there.size = head.size;
+  if (head.mirror_words > 0 && !offer.files.empty()) {
+    auto memory = SharedMemory::map(std::move(offer.files.back()),
+                                    SignalMirror::bytes_for(head.mirror_words));
+    if (!memory) return tl::unexpected(memory.error());
+    there.mirror = SignalMirror(std::move(*memory), head.mirror_words);
+    offer.files.pop_back();
+  }
   std::size_t next_file = 0;
   std::uint64_t end = 0;
   for (std::uint32_t i = 0; i < head.num_segments; ++i) {
@@ -145,8 +167,14 @@ Result<PeerRegion> Regions::take_offer(Rank peer, Offer& offer,
   return there;
 }
 
-void Regions::remove(Region* region) {
+void Regions::retire(Region* region) {
   table_[region->id].store(nullptr, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  std::erase(mirrored_, region);
+  generation_.fetch_add(1, std::memory_order_release);
+}
+
+void Regions::erase(Region* region) {
   std::erase_if(owned_, [&](const auto& r) { return r.get() == region; });
 }
 

@@ -178,7 +178,7 @@ class RemoteImpl final : public Remote {
 };
 
 Result<void> RemoteImpl::set_up(Mesh& mesh) {
-  auto engine = device_.make_engine();
+  auto engine = device_.make_engine(EngineUse::staging);
   if (!engine) return tl::unexpected(engine.error());
   engine_ = std::move(*engine);
   for (Pool* pool : {&inbound_, &outbound_}) {
@@ -334,11 +334,6 @@ bool RemoteImpl::start_job(Link& link, Job& job) {
     message.entries.insert(message.entries.end(), bytes.begin(), bytes.end());
     ++message.head.count;
   };
-  if (job.kind == MessageKind::add && link.rank == self_) {
-    if (auto ok = do_add(job.add); !ok) fail_once(ok.error());
-    job.ticket->open.fetch_sub(1, std::memory_order_release);
-    return true;
-  }
   if (job.kind == MessageKind::signal) {
     put_entry(SignalEntry{job.signal.instance, job.signal.context, job.signal.signal, 0,
                           job.signal.value});
@@ -475,10 +470,9 @@ Result<void> RemoteImpl::do_add(const AddEntry& entry) {
   }
   auto* word = reinterpret_cast<std::uint64_t*>(*dst);
   Region* region = regions_.find(entry.region);
-  if (region->never_reset) {
-    // Only this thread changes the word, so a store of the sum is enough, and a store does not wait
-    // behind the application's kernels as an adding kernel might.
-    return engine_->store(word, region->shadow[entry.offset / 8] += entry.value);
+  if (region->mirror) {
+    region->mirror.add(entry.offset / 8, entry.value);
+    return {};
   }
   while (engine_->open().empty()) std::this_thread::yield();
   const Add add{word, entry.value};
@@ -523,8 +517,18 @@ Result<void> RemoteImpl::finish(Link& link, const Incoming& message) {
   return {};
 }
 
-/// Runs copies to their end on this thread's engine.
+/// Runs copies to their end on this thread's engine, cut so that many warps share a large one.
 Result<void> RemoteImpl::run_copies(std::vector<Copy>& copies) {
+  constexpr std::uint32_t kPiece = 16 * 1024;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    if (copies[i].size <= kPiece || copies[i].src == nullptr) continue;
+    Copy rest = copies[i];
+    rest.src += kPiece;
+    rest.dst += kPiece;
+    rest.size -= kPiece;
+    copies[i].size = kPiece;
+    copies.push_back(rest);
+  }
   for (std::size_t at = 0; at < copies.size();) {
     std::span<Copy> room = engine_->open();
     const std::size_t count = std::min(room.size(), copies.size() - at);

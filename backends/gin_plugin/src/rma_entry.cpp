@@ -104,7 +104,7 @@ abi::Status flush(void* rma_ctx, int context, void*, std::uint32_t rank, void** 
 abi::Status test(void*, void* request, int* done) {
   auto* r = static_cast<RmaRequest*>(request);
   *done = r == nullptr || is_done(r) ? 1 : 0;
-  if (r != nullptr && *done != 0) delete_request(r);
+  if (r != nullptr && *done != 0) give_back(r);
   return abi::Status::success;
 }
 

@@ -14,9 +14,8 @@ void relax() { __builtin_ia32_pause(); }
 
 }  // namespace
 
-Worker::Worker(WorkerShared& shared, std::unique_ptr<Engine> engine)
-    : shared_(shared),
-      engine_(std::move(engine)) {
+Worker::Worker(WorkerShared& shared, std::unique_ptr<Engine> engine, bool stores_signals)
+    : shared_(shared), engine_(std::move(engine)), stores_signals_(stores_signals) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -62,6 +61,7 @@ void Worker::run() {
     bool busy = false;
     if (commands_.load(std::memory_order_acquire) && take_commands()) return;
     busy |= poll_engine();
+    if (stores_signals_) busy |= store_signals();
     bool more = false;
     for (ContextState* context : contexts_) {
       busy |= advance(*context);
@@ -195,11 +195,18 @@ bool Worker::deliver(ContextState& context, const Pending& pending) {
 /// An atomic add on memory, once all before it is done: by the device where mapped, else by the
 /// owner. False: no slot is free yet.
 bool Worker::start_add(ContextState& context, Pending& pending) {
+  const PeerRegion& target = pending.region->peers[pending.peer];
+  const SignalMirror& mirror =
+      pending.peer == shared_.self.value ? pending.region->mirror : target.mirror;
+  const bool mirrored = bool(pending.region->mirror);
+  if (mirrored && mirror && pending.number / 8 < mirror.num_words()) {
+    mirror.add(pending.number / 8, pending.value);
+    pending = {};
+    pending.number = completed_;  // a batch that is done
+    return true;
+  }
   const Stretch there = locate(*pending.region, Rank{pending.peer}, pending.number, 8);
-  // Words that only the plugin changes are kept by their owner, so that a store is enough.
-  const bool by_owner =
-      there.mapped == nullptr || pending.region->never_reset;
-  if (by_owner) {
+  if (mirrored || there.mapped == nullptr) {
     auto ticket = std::make_shared<Ticket>();
     shared_.remote->add(Rank{pending.peer}, pending.region->peers[pending.peer].id, pending.number,
                         pending.value, ticket);
@@ -466,13 +473,39 @@ void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
   pending.request = rma.request;
 }
 
+/// Brings what the mirrors have gathered to the words that kernels read.
+bool Worker::store_signals() {
+  if (const auto now = shared_.regions.generation(); now != mirrors_generation_) {
+    mirrors_generation_ = now;
+    mirrored_ = shared_.regions.mirrored();
+  }
+  bool any = false;
+  for (Region* region : mirrored_) {
+    const std::uint64_t version = region->mirror.version();
+    if (version == region->stored_version) continue;
+    region->stored_version = version;
+    for (std::size_t i = 0; i < region->mirror.num_words(); ++i) {
+      const std::uint64_t value = region->mirror.value(i);
+      if (value == region->stored[i]) continue;
+      region->stored[i] = value;
+      auto ok = engine_->store(reinterpret_cast<std::uint64_t*>(region->data) + i, value);
+      if (!ok) shared_.fail(ok.error());
+    }
+    any = true;
+  }
+  return any;
+}
+
 /// After a failure kernels that wait for a signal must end: every signal of this rank grows, again
 /// and again, by more than any kernel waits for and less than wraps a 32-bit comparison.
 void Worker::poison_signals() {
   constexpr std::uint64_t kStep = 1 << 20;
   const auto now = Clock::now();
-  if (now - poisoned_at_ < std::chrono::milliseconds(1)) return;
+  if (now - poisoned_at_ < std::chrono::milliseconds(2)) return;
   poisoned_at_ = now;
+  for (Region* region : mirrored_) {
+    for (std::size_t i = 0; i < region->mirror.num_words(); ++i) region->mirror.add(i, kStep);
+  }
   for (ContextState* context : contexts_) {
     if (context->signals.empty()) continue;
     abi::Signal* own = context->signals[shared_.self.value];

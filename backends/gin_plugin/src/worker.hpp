@@ -24,8 +24,9 @@ struct WorkerShared {
 
 class Worker {
  public:
-  /// Starts the thread; `engine` serves it alone.
-  Worker(WorkerShared& shared, std::unique_ptr<Engine> engine);
+  /// Starts the thread; `engine` serves it alone. One worker of a communicator stores what
+  /// mirrors of signals gather.
+  Worker(WorkerShared& shared, std::unique_ptr<Engine> engine, bool stores_signals);
   ~Worker();
 
   void add(ContextState* context);
@@ -52,6 +53,7 @@ class Worker {
   void flush_remote_if_due(ContextState& context);
   bool start_add(ContextState& context, Pending& pending);
   bool deliver(ContextState& context, const Pending& pending);
+  bool store_signals();
   void poison_signals();
   void refuse(const ContextState& context, const Operation& op, Error error);
 
@@ -61,6 +63,9 @@ class Worker {
 
   WorkerShared& shared_;
   std::unique_ptr<Engine> engine_;
+  bool stores_signals_;
+  std::uint64_t mirrors_generation_ = 0;
+  std::vector<Region*> mirrored_;
   std::vector<ContextState*> contexts_;
   std::span<Copy> open_;
   std::size_t count_ = 0;

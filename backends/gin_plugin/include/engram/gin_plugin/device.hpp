@@ -76,6 +76,13 @@ class Mapping {
 /// Memory freed by its deleter.
 using Block = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
+/// What an engine mostly copies.
+enum class EngineUse {
+  peers,    ///< between devices, where the copy engine is quickest for few copies
+  staging,  ///< between a device and pinned memory: small ones wait for a time slice of the second
+            ///< context (2.4 ms) on the copy engine, so kernels do all
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -94,7 +101,7 @@ class Device {
   [[nodiscard]] virtual Result<std::vector<ExportedSegment>> export_region(std::byte* data,
                                                                            Bytes size) = 0;
   [[nodiscard]] virtual Result<std::unique_ptr<Mapping>> map(const ExportedSegment& segment) = 0;
-  [[nodiscard]] virtual Result<std::unique_ptr<Engine>> make_engine() = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<Engine>> make_engine(EngineUse use) = 0;
 };
 
 /// How a CUDA engine chooses among its ways to copy.

@@ -59,8 +59,8 @@ class Fabric {
   [[nodiscard]] virtual Result<ContextSet*> create_rma(int num_contexts) = 0;
   virtual void destroy(ContextSet* set) = 0;
 
-  /// RMA: starts one operation; `signal_region` may be null. One thread posts to one set. `done`
-  /// is told by RmaRequest; the caller deletes it after that.
+  /// RMA: starts one operation; `signal_region` may be null. One thread posts to one set and gives
+  /// each request back once is_done() tells its end.
   [[nodiscard]] virtual Result<RmaRequest*> post(ContextSet* set, int context,
                                                  const Operation& operation,
                                                  Region* signal_region,
@@ -77,6 +77,7 @@ class Fabric {
 [[nodiscard]] bool is_plain_host(const Region* region);
 [[nodiscard]] std::byte* data_of(const Region* region);
 [[nodiscard]] bool is_done(const RmaRequest* request);
-void delete_request(RmaRequest* request);
+/// By the thread that posted it, once done.
+void give_back(RmaRequest* request);
 
 }  // namespace engram::gin_plugin
