@@ -160,6 +160,57 @@ TEST_P(Ways, ARingManyTimesItsDepth) {
   });
 }
 
+// The RMA interface: puts with a signal in memory that only the plugin changes, gets and flushes.
+TEST_P(Ways, RmaPutsSignalAndGetsLand) {
+  run_ranks(world(), [](Member& m) {
+    constexpr std::uint32_t kRounds = 20, kBytes = 300;
+    fill(m, 1 << 14);
+    auto words = m.device->allocate(Bytes{64});
+    ASSERT_TRUE(words.has_value());
+    auto signals = m.fabric->register_region(words->get(), Bytes{64}, false,
+                                             abi::kRegionSignalNeverReset);
+    ASSERT_TRUE(signals.has_value()) << signals.error().message;
+    auto set = m.fabric->create_rma(2);
+    ASSERT_TRUE(set.has_value());
+    m.meet();
+    auto finish = [&](RmaRequest* request) {
+      ASSERT_TRUE(eventually([&] { return is_done(request); }));
+      give_back(request);
+    };
+    const std::uint32_t next = (m.rank + 1) % m.num_ranks;
+    const std::uint32_t before = (m.rank + m.num_ranks - 1) % m.num_ranks;
+    const auto* word = reinterpret_cast<std::uint64_t*>(words->get()) + 3;
+    for (std::uint32_t i = 0; i < kRounds; ++i) {
+      Operation put = copy_op(m, OpCode::write, next, (1 << 15) + i * kBytes, i * kBytes, kBytes);
+      put.signal_value = 2;
+      auto request = m.fabric->post(*set, 1, put, *signals, 24);
+      ASSERT_TRUE(request.has_value());
+      finish(*request);
+      ASSERT_TRUE(eventually([&] {
+        return std::atomic_ref(*const_cast<std::uint64_t*>(word)).load() >= 2 * (i + 1);
+      }));
+      for (std::uint32_t k = 0; k < kBytes; ++k) {
+        ASSERT_EQ(m.memory.get()[(1 << 15) + i * kBytes + k], byte_of(before, i * kBytes + k));
+      }
+    }
+    auto got = m.fabric->post(*set, 0, copy_op(m, OpCode::read, next, 64, 1 << 14, 5000), nullptr, 0);
+    Operation flush;
+    flush.code = OpCode::peer_flush;
+    flush.peer = next;
+    auto flushed = m.fabric->post(*set, 0, flush, nullptr, 0);
+    ASSERT_TRUE(got.has_value() && flushed.has_value());
+    finish(*flushed);
+    ASSERT_TRUE(is_done(*got)) << "a flush is done after what came before it";
+    give_back(*got);
+    for (std::uint32_t k = 0; k < 5000; ++k) {
+      ASSERT_EQ(m.memory.get()[(1 << 14) + k], byte_of(next, 64 + k));
+    }
+    m.meet();
+    m.fabric->destroy(*set);
+    m.fabric->deregister_region(*signals);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Memory, Ways,
     ::testing::Values(Way{"mapped", true, Transport::automatic, 0, 2},
@@ -199,6 +250,30 @@ TEST(Errors, AnUnknownRegionIsNamed) {
     const std::uint64_t ticket = gpu.flush(0);
     EXPECT_TRUE(eventually([&] { return gpu.flushed(0) >= ticket; }));
     EXPECT_TRUE(eventually([&] { return m.fabric->error().has_value(); }));
+  });
+}
+
+// Signals in a region of the RMA interface grow as well, so that a kernel's wait for one ends.
+TEST(Errors, RmaSignalsEndTheirWaits) {
+  World w;
+  w.errors_expected = true;
+  run_ranks(w, [](Member& m) {
+    auto words = m.device->allocate(Bytes{64});
+    auto signals = m.fabric->register_region(words->get(), Bytes{64}, false,
+                                             abi::kRegionSignalNeverReset);
+    auto set = m.fabric->create_rma(1);
+    ASSERT_TRUE(signals.has_value() && set.has_value());
+    m.meet();
+    if (m.rank == 0) {
+      auto bad = m.fabric->post(*set, 0, copy_op(m, OpCode::read, 1, 1 << 20, 0, 64), nullptr, 0);
+      ASSERT_TRUE(bad.has_value());
+      EXPECT_TRUE(eventually([&] { return is_done(*bad); }));
+    }
+    auto* word = reinterpret_cast<std::uint64_t*>(words->get());
+    EXPECT_TRUE(eventually([&] { return std::atomic_ref(*word).load() > 0; }));
+    m.meet();
+    m.fabric->destroy(*set);
+    m.fabric->deregister_region(*signals);
   });
 }
 

@@ -105,7 +105,12 @@ class CudaDevice final : public Device {
       policy.copy_engine_below = 0;
       policy.copy_engine_above_bytes = ~std::uint64_t{0};
     }
-    return make_cuda_engine(api_, context_, policy, avoidance_);
+    if (!own_) {
+      auto own = OwnContext::create(api_);
+      if (!own) return tl::unexpected(own.error());
+      own_ = std::move(*own);
+    }
+    return make_cuda_engine(api_, own_, policy, avoidance_);
   }
 
  private:
@@ -114,6 +119,7 @@ class CudaDevice final : public Device {
   CUcontext context_;
   CUdevice device_;
   CUstream stream_ = nullptr;
+  std::shared_ptr<OwnContext> own_;  ///< made with the first engine
   std::shared_ptr<Avoidance> avoidance_ = std::make_shared<Avoidance>();
 };
 

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <deque>
 
-#include "cuda_lane.hpp"
-
 namespace engram::gin_plugin {
 namespace {
 
@@ -57,7 +55,7 @@ class CudaEngine final : public Engine {
     if (pinned_ != nullptr) api_->mem_free_host(pinned_);
   }
 
-  Result<void> set_up(CUcontext app_context);
+  Result<void> set_up(std::shared_ptr<OwnContext> own);
 
   std::span<Copy> open() override;
   std::size_t preferred() const override {
@@ -109,7 +107,7 @@ class CudaEngine final : public Engine {
   std::vector<std::size_t> sizes_;
 };
 
-Result<void> CudaEngine::set_up(CUcontext app_context) {
+Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   // A revoked kernel keeps its slot until it has run; at most `slots` of them exist, plus one that
   // tries the application's context again.
   slots_.resize(2 * policy_.slots + 2);
@@ -127,7 +125,7 @@ Result<void> CudaEngine::set_up(CUcontext app_context) {
   }
   // Copies run in a context of their own: behind a blocked kernel of the application's context even
   // the copy engine waits, since both share that context's queues.
-  auto second = CudaLane::in_new_context(api_, slots_.size());
+  auto second = CudaLane::create(api_, std::move(own), slots_.size());
   if (!second) return tl::unexpected(second.error());
   second_ = std::move(*second);
   ok = check(*api_, second_->inside([&] {
@@ -137,7 +135,7 @@ Result<void> CudaEngine::set_up(CUcontext app_context) {
   ok = check(*api_, api_->stream_create(&store_stream_, CU_STREAM_NON_BLOCKING, -5),
              "creating a stream for stores");
   if (!ok) return ok;
-  auto lane = CudaLane::in_context(api_, app_context, slots_.size(), false);
+  auto lane = CudaLane::create(api_, nullptr, slots_.size());
   if (!lane) return tl::unexpected(lane.error());
   app_ = std::move(*lane);
   return {};
@@ -353,10 +351,11 @@ Result<bool> CudaEngine::done(BatchId id) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_cuda_engine(std::shared_ptr<const CudaApi> api,
-                                                 CUcontext app_context, const EnginePolicy& policy,
+                                                 std::shared_ptr<OwnContext> own,
+                                                 const EnginePolicy& policy,
                                                  std::shared_ptr<Avoidance> avoidance) {
   auto engine = std::make_unique<CudaEngine>(std::move(api), policy, std::move(avoidance));
-  auto ok = engine->set_up(app_context);
+  auto ok = engine->set_up(std::move(own));
   if (!ok) return tl::unexpected(ok.error());
   return engine;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cuda_api.hpp"
+#include "cuda_lane.hpp"
 #include "engram/gin_plugin/device.hpp"
 
 namespace engram::gin_plugin {
@@ -15,8 +16,9 @@ struct Avoidance {
   std::atomic<int> backoff{0};            ///< 0..6: avoid_time << backoff
 };
 
+/// The application's context is current; `own` is shared by the device's engines.
 [[nodiscard]] Result<std::unique_ptr<Engine>> make_cuda_engine(
-    std::shared_ptr<const CudaApi> api, CUcontext app_context, const EnginePolicy& policy,
-    std::shared_ptr<Avoidance> avoidance);
+    std::shared_ptr<const CudaApi> api, std::shared_ptr<OwnContext> own,
+    const EnginePolicy& policy, std::shared_ptr<Avoidance> avoidance);
 
 }  // namespace engram::gin_plugin

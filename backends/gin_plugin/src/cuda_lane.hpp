@@ -8,23 +8,39 @@
 
 namespace engram::gin_plugin {
 
-/// A context, the two kernels loaded in it and one stream for them.
+/// A CUDA context of the plugin's own on the current device. Its queues are not the application's,
+/// so what is queued there runs whatever the application's kernels wait for.
+class OwnContext {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<OwnContext>> create(
+      std::shared_ptr<const CudaApi> api);
+  ~OwnContext();
+  OwnContext(const OwnContext&) = delete;
+  OwnContext& operator=(const OwnContext&) = delete;
+
+  [[nodiscard]] CUcontext get() const { return context_; }
+
+ private:
+  OwnContext() = default;
+  std::shared_ptr<const CudaApi> api_;
+  CUcontext context_ = nullptr;
+};
+
+/// The two kernels loaded in a context and one stream for them.
 class CudaLane {
  public:
-  /// In the application's context, `context` current. Launches both kernels once, so that no later
-  /// launch loads code, which may wait for other kernels.
-  [[nodiscard]] static Result<std::unique_ptr<CudaLane>> in_context(
-      std::shared_ptr<const CudaApi> api, CUcontext context, std::size_t slots, bool owned);
-  /// In a context of its own, which is current during this call only.
-  [[nodiscard]] static Result<std::unique_ptr<CudaLane>> in_new_context(
-      std::shared_ptr<const CudaApi> api, std::size_t slots);
+  /// In the application's context, which is current, or in `own`. Launches both kernels once, so
+  /// that no later launch loads code, which may wait for other kernels.
+  [[nodiscard]] static Result<std::unique_ptr<CudaLane>> create(std::shared_ptr<const CudaApi> api,
+                                                                std::shared_ptr<OwnContext> own,
+                                                                std::size_t slots);
   ~CudaLane();
 
   /// Runs driver calls with this lane's context current; the application's is already.
   template <class Work>
   CUresult inside(Work work) const {
-    if (!owned_) return work();
-    api_->ctx_push_current(context_);
+    if (!own_) return work();
+    api_->ctx_push_current(own_->get());
     const CUresult result = work();
     CUcontext popped = nullptr;
     api_->ctx_pop_current(&popped);
@@ -37,10 +53,12 @@ class CudaLane {
 
  private:
   CudaLane() = default;
+  Result<void> set_up(std::size_t slots);
+  Result<void> launch_here(bool adds, const void* list, std::size_t count, BatchControl* control,
+                           std::size_t slot, std::uint64_t id);
 
   std::shared_ptr<const CudaApi> api_;
-  CUcontext context_ = nullptr;
-  bool owned_ = false;
+  std::shared_ptr<OwnContext> own_;  ///< null: the application's context
   CUmodule module_ = nullptr;
   CUfunction copy_ = nullptr;
   CUfunction add_ = nullptr;
