@@ -1,5 +1,5 @@
 // A connected, authenticated peer that sends nonsense: the rank ends with an error, not a crash.
-// ENGRAM_FUZZ_SECONDS sets how long; tools/fuzz_gin_plugin.sh runs it for longer.
+// ENGRAM_FUZZ_SECONDS sets how long; fuzz.sh runs it for longer.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
