@@ -2,6 +2,7 @@
 #include <random>
 
 #include "harness.hpp"
+#include "region.hpp"
 
 namespace engram::gin_plugin::testing {
 namespace {
@@ -219,6 +220,51 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"tcp", true, Transport::tcp, 0, 2},
                       Way{"tcp_slow", true, Transport::tcp, 40, 4}),
     [](const auto& way) { return std::string(way.param.name); });
+
+// CPU memory that every rank of the host has imported: NCCL_SYM_REUSE_SYSMEM_HANDLES says it is the
+// same in all, so one's own mapping serves; without it the owner does.
+TEST(Imported, OwnMappingServesWhenTold) {
+  for (const bool reuse : {true, false}) {
+    World w;
+    w.settings.reuse_host_mappings = reuse;
+    w.device.other_memory_on_host = true;
+    std::vector<std::byte> common(8192);
+    for (std::size_t i = 0; i < 4096; ++i) common[i] = byte_of(9, i);
+    run_ranks(w, [&](Member& m) {
+      auto region = m.fabric->register_region(common.data(), Bytes{common.size()}, true, 0);
+      ASSERT_TRUE(region.has_value()) << region.error().message;
+      const Stretch there = locate(**region, Rank{1 - m.rank}, 100, 50);
+      EXPECT_EQ(there.mapped, reuse ? common.data() + 100 : nullptr);
+      Operation op = copy_op(m, OpCode::read, 1 - m.rank, 100, 0, 2000);
+      op.remote = id_of(*region);
+      Gpu gpu = m.gpu(0);
+      gpu.post(op);
+      const std::uint64_t ticket = gpu.flush(op.peer);
+      ASSERT_TRUE(eventually([&] { return gpu.flushed(op.peer) >= ticket; }));
+      for (std::size_t i = 0; i < 2000; ++i) ASSERT_EQ(m.memory.get()[i], byte_of(9, 100 + i));
+      m.meet();
+      m.fabric->deregister_region(*region);
+    });
+  }
+}
+
+// Contexts go while their descriptors are still being read: nothing crashes and nobody hangs.
+TEST(Teardown, UnderLoad) {
+  for (const Transport transport : {Transport::automatic, Transport::tcp}) {
+    World w;
+    w.settings.transport = transport;
+    w.device.polls_until_done = 200;
+    w.errors_expected = true;  // a peer may find the other's region gone
+    run_ranks(w, [](Member& m) {
+      for (std::uint32_t context = 0; context < 2; ++context) {
+        Gpu gpu = m.gpu(context);
+        for (std::uint32_t i = 0; i < 1500; ++i) {
+          gpu.post(copy_op(m, OpCode::read, 1 - m.rank, i * 8, (1 << 15) + i * 8, 8));
+        }
+      }
+    });
+  }
+}
 
 // An operation that names what does not exist ends everything with one error, and nothing waits.
 TEST(Errors, ABadRequestEndsWhatWaitsAndReachesThePeers) {

@@ -122,12 +122,14 @@ class PlainDevice final : public HostDevice {
   Result<std::vector<ExportedSegment>> export_region(std::byte* data, Bytes size) override {
     std::vector<ExportedSegment> segments(1);
     segments[0].size = size.count;
+    segments[0].on_host = options_.other_memory_on_host;
     const std::lock_guard lock(mutex_);
     auto after = shared_.upper_bound(data);
     if (after == shared_.begin()) return segments;
     const auto& [base, memory] = *std::prev(after);
     const auto offset = static_cast<std::uint64_t>(data - base);
     if (offset + size.count > memory.bytes().size()) return segments;
+    segments[0].on_host = false;
     segments[0].allocation_offset = offset;
     segments[0].allocation_size = memory.bytes().size();
     segments[0].handle = FileHandle(fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0));

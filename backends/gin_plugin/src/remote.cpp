@@ -1,39 +1,18 @@
 #include "remote.hpp"
 
 #include <algorithm>
-#include <boost/asio.hpp>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <future>
 #include <map>
 #include <thread>
 
-#include "wire.hpp"
+#include "links.hpp"
 
 namespace engram::gin_plugin {
 namespace {
 
-namespace asio = boost::asio;
-using Socket = asio::generic::stream_protocol::socket;
-
-constexpr std::size_t kBuffers = 32;      ///< of kMaxPayload bytes, for each direction
 constexpr std::size_t kMostRequests = 32;  ///< under way to one owner
-
-/// A message on its way out.
-struct Outgoing {
-  MessageHead head;
-  std::vector<std::byte> entries;
-  std::byte* buffer = nullptr;  ///< payload, from the outbound pool; null: none
-  std::vector<std::byte> text;  ///< payload of a fault
-};
-
-/// A message that came in.
-struct Incoming {
-  MessageHead head;
-  std::vector<std::byte> entries;
-  std::byte* buffer = nullptr;  ///< payload, from the inbound pool
-};
 
 /// What a request still needs once its answer is here.
 struct Request {
@@ -50,45 +29,8 @@ struct Job {
   TicketPtr ticket;
 };
 
-/// Pinned buffers, all made at the start: pinning later may wait for the application's kernels.
-class Pool {
- public:
-  Result<void> fill(Device& device) {
-    for (std::size_t i = 0; i < kBuffers; ++i) {
-      auto block = device.allocate_pinned(Bytes{kMaxPayload});
-      if (!block) return tl::unexpected(block.error());
-      free_.push_back(block->get());
-      blocks_.push_back(std::move(*block));
-    }
-    return {};
-  }
-  std::byte* take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return nullptr;
-    std::byte* buffer = free_.back();
-    free_.pop_back();
-    return buffer;
-  }
-  void give(std::byte* buffer) {
-    if (buffer == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    free_.push_back(buffer);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Block> blocks_;
-  std::vector<std::byte*> free_;
-};
-
-struct Link {
+struct Owner {
   Rank rank;
-  std::unique_ptr<Socket> socket;
-  // The I/O thread's.
-  std::deque<Outgoing> sending;
-  bool write_active = false;
-  Incoming coming;
-  bool waits_for_buffer = false;
   // Guarded by the Remote's mutex.
   std::deque<Job> jobs;
   std::deque<Incoming> received;
@@ -140,23 +82,15 @@ class RemoteImpl final : public Remote {
 
   // The executor.
   void execute();
-  bool serve(Link& link);
-  bool start_job(Link& link, Job& job);
-  Result<bool> handle(Link& link, Incoming& message);
-  Result<void> answer_read(Link& link, const Incoming& message, std::byte* buffer);
-  Result<void> do_write(Link& link, const Incoming& message);
+  bool serve(Owner& owner);
+  bool start_job(Owner& owner, Job& job);
+  Result<bool> handle(Owner& owner, Incoming& message);
+  Result<void> answer_read(Owner& owner, const Incoming& message, std::byte* buffer);
+  Result<void> do_write(Owner& owner, const Incoming& message);
   Result<void> do_add(const AddEntry& entry);
-  Result<void> finish(Link& link, const Incoming& message);
+  Result<void> finish(Owner& owner, const Incoming& message);
   Result<void> run_copies(std::vector<Copy>& copies);
   Result<std::byte*> own_memory(const CopyEntry& entry) const;
-
-  // The I/O thread.
-  void send(Link& link, Outgoing message);
-  void write_next(Link& link);
-  void read_head(Link& link);
-  void read_body(Link& link);
-  void take_message(Link& link);
-  void lost(Link& link, const boost::system::error_code& error);
 
   Device& device_;
   Regions& regions_;
@@ -164,39 +98,37 @@ class RemoteImpl final : public Remote {
   ApplySignal apply_signal_;
   std::function<void(Error)> on_error_;
   std::unique_ptr<Engine> engine_;
-  Pool inbound_, outbound_;
-  asio::io_context io_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Owner>> owners_;
+  std::unique_ptr<Links> links_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
   bool stop_ = false;
   std::atomic<bool> failed_{false};
   std::uint64_t next_request_ = 1;
-  std::thread io_thread_, executor_;
+  std::thread executor_;
 };
 
 Result<void> RemoteImpl::set_up(Mesh& mesh) {
   auto engine = device_.make_engine(EngineUse::staging);
   if (!engine) return tl::unexpected(engine.error());
   engine_ = std::move(*engine);
-  for (Pool* pool : {&inbound_, &outbound_}) {
-    auto ok = pool->fill(device_);
-    if (!ok) return ok;
-  }
   for (std::uint32_t r = 0; r < mesh.num_ranks(); ++r) {
-    auto link = std::make_unique<Link>();
-    link->rank = Rank{r};
-    if (Rank{r} != self_) {
-      const int family = mesh.same_host(Rank{r}) ? AF_UNIX : AF_INET;
-      link->socket = std::make_unique<Socket>(
-          io_, asio::generic::stream_protocol(family, 0), mesh.take_data_socket(Rank{r}).release());
-      read_head(*link);
-    }
-    links_.push_back(std::move(link));
+    owners_.push_back(std::make_unique<Owner>());
+    owners_.back()->rank = Rank{r};
   }
-  io_thread_ = std::thread([this] { io_.run(); });
+  auto links = Links::create(
+      device_, mesh,
+      {[this](Rank from, Incoming message) {
+         {
+           const std::lock_guard lock(mutex_);
+           owners_[from.value]->received.push_back(std::move(message));
+         }
+         wake();
+       },
+       [this] { wake(); }, [this](Error error) { fail_once(std::move(error)); }});
+  if (!links) return tl::unexpected(links.error());
+  links_ = std::move(*links);
   executor_ = std::thread([this] { execute(); });
   return {};
 }
@@ -209,20 +141,7 @@ RemoteImpl::~RemoteImpl() {
   }
   changed_.notify_all();
   if (executor_.joinable()) executor_.join();
-  // What was said last, a signal perhaps, still leaves.
-  asio::post(io_, [this] { work_.reset(); });
-  for (int i = 0; i < 200 && io_thread_.joinable(); ++i) {
-    std::promise<bool> idle;
-    auto told = idle.get_future();
-    asio::post(io_, [&] {
-      idle.set_value(std::none_of(links_.begin(), links_.end(),
-                                  [](const auto& l) { return l->write_active; }));
-    });
-    if (told.wait_for(std::chrono::seconds(1)) != std::future_status::ready || told.get()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  io_.stop();
-  if (io_thread_.joinable()) io_thread_.join();
+  links_.reset();
 }
 
 void RemoteImpl::fail_once(Error error) {
@@ -253,7 +172,7 @@ void RemoteImpl::post_copies(Rank owner, MessageKind kind, std::vector<RemoteCop
 void RemoteImpl::post(Rank owner, Job job) {
   {
     const std::lock_guard lock(mutex_);
-    links_[owner.value]->jobs.push_back(std::move(job));
+    owners_[owner.value]->jobs.push_back(std::move(job));
   }
   wake();
 }
@@ -270,7 +189,7 @@ void RemoteImpl::execute() {
   if (auto ok = device_.attach_thread(); !ok) fail_once(ok.error());
   for (;;) {
     bool busy = false;
-    for (auto& link : links_) busy |= serve(*link);
+    for (auto& owner : owners_) busy |= serve(*owner);
     if (busy) continue;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return woken_; });
@@ -280,53 +199,48 @@ void RemoteImpl::execute() {
 }
 
 /// One step for a link: an answer or request that came in, and a job to go out.
-bool RemoteImpl::serve(Link& link) {
+bool RemoteImpl::serve(Owner& owner) {
   std::optional<Incoming> message;
   std::optional<Job> job;
   {
     const std::lock_guard lock(mutex_);
-    if (!link.received.empty()) {
-      message = std::move(link.received.front());
-      link.received.pop_front();
+    if (!owner.received.empty()) {
+      message = std::move(owner.received.front());
+      owner.received.pop_front();
     }
-    if (!link.jobs.empty() && link.requests.size() < kMostRequests) {
-      job = std::move(link.jobs.front());
-      link.jobs.pop_front();
+    if (!owner.jobs.empty() && owner.requests.size() < kMostRequests) {
+      job = std::move(owner.jobs.front());
+      owner.jobs.pop_front();
     }
   }
   bool busy = false;
   if (message) {
-    auto done = handle(link, *message);
+    auto done = handle(owner, *message);
     if (!done) {
-      fail_once(within(done.error(), "rank ", self_.value, ", message of rank ", link.rank.value)
+      fail_once(within(done.error(), "rank ", self_.value, ", message of rank ", owner.rank.value)
                     .value());
     }
     if (done && !*done) {
       const std::lock_guard lock(mutex_);
-      link.received.push_front(std::move(*message));  // no buffer for its answer yet
+      owner.received.push_front(std::move(*message));  // no buffer for its answer yet
     } else {
-      inbound_.give(message->buffer);
-      asio::post(io_, [this] {
-        for (auto& l : links_) {
-          if (l->waits_for_buffer) read_body(*l);
-        }
-      });
+      links_->release(*message);
       busy = true;
     }
   }
   if (job) {
-    if (start_job(link, *job)) {
+    if (start_job(owner, *job)) {
       busy = true;
     } else {
       const std::lock_guard lock(mutex_);
-      link.jobs.push_front(std::move(*job));
+      owner.jobs.push_front(std::move(*job));
     }
   }
   return busy;
 }
 
 /// False: no buffer is free; later again.
-bool RemoteImpl::start_job(Link& link, Job& job) {
+bool RemoteImpl::start_job(Owner& owner, Job& job) {
   Outgoing message;
   message.head.kind = job.kind;
   auto put_entry = [&](const auto& entry) {
@@ -345,7 +259,7 @@ bool RemoteImpl::start_job(Link& link, Job& job) {
     }
   }
   if (job.kind == MessageKind::write) {
-    message.buffer = outbound_.take();
+    message.buffer = links_->outbound().take();
     if (message.buffer == nullptr) return false;
     std::vector<Copy> gather;
     for (const RemoteCopy& copy : job.copies) {
@@ -357,27 +271,27 @@ bool RemoteImpl::start_job(Link& link, Job& job) {
   }
   if (job.ticket) {
     message.head.request = next_request_++;
-    link.requests[message.head.request] = {std::move(job.copies), std::move(job.ticket)};
+    owner.requests[message.head.request] = {std::move(job.copies), std::move(job.ticket)};
   }
-  send(link, std::move(message));
+  links_->send(owner.rank, std::move(message));
   return true;
 }
 
 /// False: no buffer for the answer; later again.
-Result<bool> RemoteImpl::handle(Link& link, Incoming& message) {
+Result<bool> RemoteImpl::handle(Owner& owner, Incoming& message) {
   switch (message.head.kind) {
     case MessageKind::read: {
-      std::byte* buffer = outbound_.take();
+      std::byte* buffer = links_->outbound().take();
       if (buffer == nullptr) return false;
-      auto ok = answer_read(link, message, buffer);
+      auto ok = answer_read(owner, message, buffer);
       if (!ok) {
-        outbound_.give(buffer);
+        links_->outbound().give(buffer);
         return tl::unexpected(ok.error());
       }
       return true;
     }
     case MessageKind::write: {
-      auto ok = do_write(link, message);
+      auto ok = do_write(owner, message);
       if (!ok) return tl::unexpected(ok.error());
       return true;
     }
@@ -388,7 +302,7 @@ Result<bool> RemoteImpl::handle(Link& link, Incoming& message) {
       if (!ok) return tl::unexpected(ok.error());
       Outgoing answer;
       answer.head.request = message.head.request;
-      send(link, std::move(answer));
+      links_->send(owner.rank, std::move(answer));
       return true;
     }
     case MessageKind::signal: {
@@ -401,9 +315,8 @@ Result<bool> RemoteImpl::handle(Link& link, Incoming& message) {
       return true;
     }
     case MessageKind::read_reply:
-    case MessageKind::ack:
-    case MessageKind::fault: {
-      auto ok = finish(link, message);
+    case MessageKind::ack: {
+      auto ok = finish(owner, message);
       if (!ok) return tl::unexpected(ok.error());
       return true;
     }
@@ -423,7 +336,7 @@ Result<std::byte*> RemoteImpl::own_memory(const CopyEntry& entry) const {
   return region->data + entry.offset;
 }
 
-Result<void> RemoteImpl::answer_read(Link& link, const Incoming& message, std::byte* buffer) {
+Result<void> RemoteImpl::answer_read(Owner& owner, const Incoming& message, std::byte* buffer) {
   auto entries = read_entries(message.head, message.entries);
   if (!entries) return tl::unexpected(entries.error());
   Outgoing answer;
@@ -439,11 +352,11 @@ Result<void> RemoteImpl::answer_read(Link& link, const Incoming& message, std::b
   }
   auto ok = run_copies(gather);
   if (!ok) return ok;
-  send(link, std::move(answer));
+  links_->send(owner.rank, std::move(answer));
   return {};
 }
 
-Result<void> RemoteImpl::do_write(Link& link, const Incoming& message) {
+Result<void> RemoteImpl::do_write(Owner& owner, const Incoming& message) {
   auto entries = read_entries(message.head, message.entries);
   if (!entries) return tl::unexpected(entries.error());
   std::vector<Copy> scatter;
@@ -458,7 +371,7 @@ Result<void> RemoteImpl::do_write(Link& link, const Incoming& message) {
   if (!ok) return ok;
   Outgoing answer;
   answer.head.request = message.head.request;
-  send(link, std::move(answer));
+  links_->send(owner.rank, std::move(answer));
   return {};
 }
 
@@ -486,19 +399,14 @@ Result<void> RemoteImpl::do_add(const AddEntry& entry) {
 }
 
 /// An answer: lands a read's bytes and closes the request.
-Result<void> RemoteImpl::finish(Link& link, const Incoming& message) {
-  auto found = link.requests.find(message.head.request);
-  if (found == link.requests.end()) {
+Result<void> RemoteImpl::finish(Owner& owner, const Incoming& message) {
+  auto found = owner.requests.find(message.head.request);
+  if (found == owner.requests.end()) {
     return fail(ErrorCode::invalid_argument, "an answer to request ", message.head.request,
                 ", which is not open");
   }
   Request request = std::move(found->second);
-  link.requests.erase(found);
-  if (message.head.kind == MessageKind::fault) {
-    const std::string text(reinterpret_cast<const char*>(message.buffer),
-                           message.buffer != nullptr ? message.head.payload : 0);
-    return fail(ErrorCode::invalid_argument, "the owner refused: ", text);
-  }
+  owner.requests.erase(found);
   std::uint64_t expected = 0;
   if (message.head.kind == MessageKind::read_reply) {
     std::vector<Copy> scatter;
@@ -545,85 +453,6 @@ Result<void> RemoteImpl::run_copies(std::vector<Copy>& copies) {
     at += count;
   }
   return {};
-}
-
-void RemoteImpl::send(Link& link, Outgoing message) {
-  asio::post(io_, [this, &link, m = std::make_shared<Outgoing>(std::move(message))] {
-    link.sending.push_back(std::move(*m));
-    if (!link.write_active) write_next(link);
-  });
-}
-
-void RemoteImpl::write_next(Link& link) {
-  link.write_active = !link.sending.empty();
-  if (!link.write_active) return;
-  const Outgoing& message = link.sending.front();
-  const std::array<asio::const_buffer, 3> parts = {
-      asio::buffer(&message.head, sizeof message.head), asio::buffer(message.entries),
-      asio::buffer(message.buffer, message.buffer != nullptr ? message.head.payload : 0)};
-  asio::async_write(*link.socket, parts,
-                    [this, &link](const boost::system::error_code& error, std::size_t) {
-                      outbound_.give(link.sending.front().buffer);
-                      link.sending.pop_front();
-                      if (error) return lost(link, error);
-                      wake();
-                      write_next(link);
-                    });
-}
-
-void RemoteImpl::read_head(Link& link) {
-  link.coming = {};
-  asio::async_read(*link.socket, asio::buffer(&link.coming.head, sizeof(MessageHead)),
-                   [this, &link](const boost::system::error_code& error, std::size_t) {
-                     if (error) return lost(link, error);
-                     auto size = check_head(link.coming.head);
-                     if (!size) {
-                       return fail_once(within(size.error(), "rank ", self_.value, " from rank ",
-                                               link.rank.value).value());
-                     }
-                     link.coming.entries.resize(*size);
-                     read_body(link);
-                   });
-}
-
-/// Entries and payload; waits without reading while no buffer is free.
-void RemoteImpl::read_body(Link& link) {
-  link.waits_for_buffer = false;
-  const MessageHead& head = link.coming.head;
-  if (head.payload > 0) {
-    link.coming.buffer = inbound_.take();
-    if (link.coming.buffer == nullptr) {
-      link.waits_for_buffer = true;
-      return;
-    }
-  }
-  const std::array<asio::mutable_buffer, 2> parts = {
-      asio::buffer(link.coming.entries), asio::buffer(link.coming.buffer, head.payload)};
-  asio::async_read(*link.socket, parts,
-                   [this, &link](const boost::system::error_code& error, std::size_t) {
-                     if (error) return lost(link, error);
-                     take_message(link);
-                   });
-}
-
-void RemoteImpl::take_message(Link& link) {
-  {
-    const std::lock_guard lock(mutex_);
-    link.received.push_back(std::move(link.coming));
-  }
-  wake();
-  read_head(link);
-}
-
-void RemoteImpl::lost(Link& link, const boost::system::error_code& error) {
-  if (error == asio::error::operation_aborted) return;
-  // An orderly end is told by the control connection; work that is still open is lost either way.
-  std::unique_lock lock(mutex_);
-  const bool open = !link.jobs.empty();
-  lock.unlock();
-  if (error == asio::error::eof && !open) return;
-  fail_once({ErrorCode::peer_lost, fmt::format("rank {} lost its data connection to rank {}: {}",
-                                               self_.value, link.rank.value, error.message())});
 }
 
 }  // namespace

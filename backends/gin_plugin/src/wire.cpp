@@ -21,7 +21,6 @@ Result<std::size_t> check_head(const MessageHead& head) {
       if (head.count == 0) return refuse("a write has entries");
       return head.count * sizeof(CopyEntry);
     case MessageKind::read_reply:
-    case MessageKind::fault:
       if (head.count != 0) return refuse("an answer has no entries");
       return std::size_t{0};
     case MessageKind::ack:

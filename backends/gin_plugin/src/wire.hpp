@@ -17,7 +17,6 @@ enum class MessageKind : std::uint32_t {
   ack = 4,
   signal = 5,  ///< one SignalEntry; not answered
   add = 6,     ///< one AddEntry; answered by ack
-  fault = 7,   ///< payload: why the request was refused, text
 };
 
 /// 32 bytes in front of each message. Numbers are little-endian, as on every machine with CUDA.

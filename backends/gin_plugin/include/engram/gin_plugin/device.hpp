@@ -133,6 +133,8 @@ struct HostDeviceOptions {
   unsigned polls_until_done = 0;
   std::size_t slots = 4;
   std::size_t slot_copies = 1024;
+  /// Memory that is not from allocate_shared counts as a CPU segment that cannot be exported.
+  bool other_memory_on_host = false;
 };
 
 /// Host memory in the role of a device's. Exportable memory comes from allocate_shared alone.
