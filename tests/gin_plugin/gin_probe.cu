@@ -19,11 +19,14 @@
 #include <thread>
 #include <vector>
 
+#include "gin_probe_kernels.cuh"
+
 namespace {
 
-constexpr uint64_t kLimitCycles = 15'000'000'000ull;  // about 8 s
 constexpr size_t kWindowBytes = 512ull << 20;
 constexpr int kSignals = 16, kCounters = 4;
+
+using namespace gin_probe;
 
 struct Options {
   int ranks = 2;
@@ -42,263 +45,9 @@ void must(cudaError_t result, const char* what) {
 }
 void must(ncclResult_t result, const char* what) {
   if (result == ncclSuccess) return;
-  std::fprintf(stderr, "%s: %s (%s)\n", what, ncclGetErrorString(result), ncclGetLastError(nullptr));
+  std::fprintf(stderr, "%s: %s (%s)\n", what, ncclGetErrorString(result),
+               ncclGetLastError(nullptr));
   std::_Exit(4);
-}
-
-/// What every byte of a rank's window holds: word i (4 bytes) of `rank`, in test `salt`.
-__host__ __device__ inline uint32_t word_of(int rank, uint64_t i, uint32_t salt) {
-  uint64_t x = i * 0x9E3779B97F4A7C15ull + static_cast<uint64_t>(rank) * 0xBF58476D1CE4E5B9ull + salt;
-  x ^= x >> 31;
-  x *= 0x94D049BB133111EBull;
-  return static_cast<uint32_t>(x >> 32);
-}
-
-struct Report {
-  unsigned long long wrong;    // words that differ
-  unsigned long long timeouts;
-  unsigned long long cycles;
-};
-
-__global__ void fill(uint32_t* words, uint64_t count, int rank, uint32_t salt) {
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < count;
-       i += uint64_t{gridDim.x} * blockDim.x) {
-    words[i] = word_of(rank, i, salt);
-  }
-}
-
-/// words[i] must be word (first + i) of `rank`.
-__global__ void check(const uint32_t* words, uint64_t count, int rank, uint64_t first,
-                      uint32_t salt, Report* report) {
-  for (uint64_t i = blockIdx.x * uint64_t{blockDim.x} + threadIdx.x; i < count;
-       i += uint64_t{gridDim.x} * blockDim.x) {
-    if (words[i] != word_of(rank, first + i, salt)) {
-      atomicAdd_system(&report->wrong, 1ull);
-    }
-  }
-}
-
-__device__ void note_timeout(Report* report, ncclResult_t result) {
-  if (result != ncclSuccess) atomicAdd_system(&report->timeouts, 1ull);
-}
-
-struct Row {  // one copy of a test, in bytes
-  uint64_t remote, local;
-  uint32_t size;
-  uint32_t context;
-};
-
-/// Block b serves context b; its threads share the context's rows.
-__global__ void get_rows(ncclDevComm comm, ncclWindow_t window, int peer, const Row* rows,
-                         int count, Report* report, bool rail, int repeat) {
-  ncclGin gin(comm, blockIdx.x);
-  const ncclTeam team = rail ? ncclTeamRail(comm) : ncclTeamWorld(comm);
-  __syncthreads();
-  const long long begin = clock64();
-  for (int turn = 0; turn < repeat; ++turn) {
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-      if (rows[i].context % gridDim.x != blockIdx.x) continue;
-      gin.get(team, peer, window, rows[i].remote, window, rows[i].local, rows[i].size);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      ncclGinRequest_t request;
-      gin.flushAsync(team, peer, &request);
-      note_timeout(report, gin.wait(request, ncclCoopThread(), ncclGin_None{},
-                                    cuda::memory_order_acquire, kLimitCycles));
-    }
-    __syncthreads();
-  }
-  if (threadIdx.x == 0 && blockIdx.x == 0) report->cycles = clock64() - begin;
-}
-
-__global__ void put_rows(ncclDevComm comm, ncclWindow_t window, int peer, const Row* rows,
-                         int count, Report* report, bool rail, int signal, uint64_t expected) {
-  ncclGin gin(comm, blockIdx.x);
-  const ncclTeam team = rail ? ncclTeamRail(comm) : ncclTeamWorld(comm);
-  for (int i = threadIdx.x; i < count; i += blockDim.x) {
-    if (rows[i].context % gridDim.x != blockIdx.x) continue;
-    gin.put(team, peer, window, rows[i].remote, window, rows[i].local, rows[i].size);
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    gin.signal(team, peer, ncclGin_StrongSignalInc{static_cast<ncclGinSignal_t>(signal)});
-    note_timeout(report, gin.waitSignal(ncclCoopThread(), signal, expected, 64,
-                                        cuda::memory_order_acquire, kLimitCycles));
-    note_timeout(report, gin.flush(ncclCoopThread(), cuda::memory_order_acquire, ncclGin_None{},
-                                   kLimitCycles));
-  }
-}
-
-/// Every small operation, one thread, context `context`. `base` = byte offset of a scratch line in
-/// the window, different for each context. Results land in the peer's scratch.
-__global__ void small_ops(ncclDevComm comm, ncclWindow_t window, int self, int peer, int context,
-                          uint64_t base, uint32_t turn, Report* report, bool rail) {
-  ncclGin gin(comm, context);
-  const ncclTeam team = rail ? ncclTeamRail(comm) : ncclTeamWorld(comm);
-  const ncclCoopThread me;
-  auto wait_signal = [&](int signal, uint64_t least) {
-    note_timeout(report, gin.waitSignal(me, signal, least, 64, cuda::memory_order_acquire,
-                                        kLimitCycles));
-  };
-  auto expect = [&](bool right) {
-    if (!right) atomicAdd_system(&report->wrong, 1ull);
-  };
-  char* scratch = static_cast<char*>(ncclGetLocalPointer(window, base));
-  const uint64_t value = 0x1122334455667788ull + turn * 0x0101010101010101ull;
-  // putValue of each size, with a strong signal on the last.
-  gin.putValue(team, peer, window, base + 0, static_cast<uint8_t>(value));
-  gin.putValue(team, peer, window, base + 2, static_cast<uint16_t>(value));
-  gin.putValue(team, peer, window, base + 4, static_cast<uint32_t>(value));
-  gin.putValue(team, peer, window, base + 8, value, ncclGin_StrongSignalAdd{1, 5});
-  wait_signal(1, 5);
-  expect(*reinterpret_cast<volatile uint8_t*>(scratch) == static_cast<uint8_t>(value));
-  expect(*reinterpret_cast<volatile uint16_t*>(scratch + 2) == static_cast<uint16_t>(value));
-  expect(*reinterpret_cast<volatile uint32_t*>(scratch + 4) == static_cast<uint32_t>(value));
-  expect(*reinterpret_cast<volatile uint64_t*>(scratch + 8) == value);
-  expect(gin.readSignal(1) == 5);
-  // Weak signals, add and increment, with a put.
-  gin.put(team, peer, window, base + 64, window, base, 16, ncclGin_WeakSignalAdd{2, 7});
-  wait_signal(2, 7);
-  expect(*reinterpret_cast<volatile uint64_t*>(scratch + 72) == value);
-  gin.signal(team, peer, ncclGin_WeakSignalInc{3});
-  gin.signal(team, peer, ncclGin_StrongSignalInc{3});
-  wait_signal(3, 2);
-  // VA signals on the window.
-  gin.put(team, peer, window, base + 128, window, base, 16,
-          ncclGin_StrongVASignalAdd{window, base + 256, 11});
-  gin.signal(team, peer, ncclGin_WeakVASignalInc{window, base + 256});
-  note_timeout(report, gin.waitSignal(me, window, base + 256, 12, 64, cuda::memory_order_acquire,
-                                      kLimitCycles));
-  expect(*reinterpret_cast<volatile uint64_t*>(scratch + 136) == value);
-  expect(gin.readSignal(window, base + 256) == 12);
-  // Counters: a put's source is free again once the counter tells.
-  for (uint64_t round = 1; round <= 2; ++round) {
-    gin.put(team, peer, window, base + 192, window, base, 16, ncclGin_None{},
-            ncclGin_WeakCounterInc{1});
-    gin.put(team, peer, window, base + 208, window, base, 16, ncclGin_None{},
-            ncclGin_WeakCounterInc{1});
-    note_timeout(report, gin.waitCounter(me, 1, 2, 56, cuda::memory_order_acquire, kLimitCycles));
-    expect(gin.readCounter(1) == 2);
-    gin.resetCounter(1);
-    expect(gin.readCounter(1) == 0);
-  }
-  note_timeout(report, gin.flush(me, cuda::memory_order_acquire, ncclGin_None{}, kLimitCycles));
-  // Both sides have seen all: then the signals can be set back.
-  {
-    ncclGinBarrierSession<ncclCoopThread> barrier(me, gin, team, rail ? comm.railGinBarrier
-                                                                      : comm.worldGinBarrier, context);
-    note_timeout(report, barrier.sync(me, cuda::memory_order_acq_rel,
-                                      ncclGinFenceLevel::Put | ncclGinFenceLevel::Get, kLimitCycles));
-  }
-  for (int signal = 1; signal <= 3; ++signal) {
-    gin.resetSignal(signal);
-    expect(gin.readSignal(signal) == 0);
-  }
-  gin.resetSignal(window, base + 256);
-  {
-    ncclGinBarrierSession<ncclCoopThread> barrier(me, gin, team, rail ? comm.railGinBarrier
-                                                                      : comm.worldGinBarrier, context);
-    note_timeout(report, barrier.sync(me, cuda::memory_order_acq_rel,
-                                      ncclGinFenceLevel::Put | ncclGinFenceLevel::Get, kLimitCycles));
-  }
-  (void)self;
-}
-
-__global__ void ping_pong(ncclDevComm comm, ncclWindow_t window, int self, int peer, uint64_t base,
-                          int turns, uint64_t before, Report* report) {
-  ncclGin gin(comm, 0);
-  const ncclTeam team = ncclTeamWorld(comm);
-  const long long begin = clock64();
-  for (int turn = 1; turn <= turns; ++turn) {
-    if (self == 0) {
-      gin.put(team, peer, window, base + 4096, window, base, 256, ncclGin_StrongSignalInc{4});
-    }
-    const ncclResult_t result = gin.waitSignal(ncclCoopThread(), 4, before + turn, 64,
-                                               cuda::memory_order_acquire, kLimitCycles);
-    note_timeout(report, result);
-    if (result != ncclSuccess) break;
-    if (self != 0) {
-      gin.put(team, peer, window, base + 4096, window, base, 256, ncclGin_StrongSignalInc{4});
-    }
-  }
-  report->cycles = clock64() - begin;
-}
-
-__global__ void barriers(ncclDevComm comm, int turns, Report* report) {
-  ncclGin gin(comm, 0);
-  const long long begin = clock64();
-  for (int i = 0; i < turns; ++i) {
-    ncclGinBarrierSession<ncclCoopThread> barrier(ncclCoopThread(), gin, ncclTeamTagWorld(), 0);
-    const ncclResult_t result = barrier.sync(ncclCoopThread(), cuda::memory_order_acq_rel,
-                                             ncclGinFenceLevel::None, kLimitCycles);
-    note_timeout(report, result);
-    if (result != ncclSuccess) break;
-  }
-  report->cycles = clock64() - begin;
-}
-
-/// Fills the GPU with threads that wait for block 0's gets: nothing else fits beside it.
-__global__ void __launch_bounds__(1024, 2) everyone_waits(ncclDevComm comm, ncclWindow_t window,
-                                                          int peer, const Row* rows, int count,
-                                                          Report* report) {
-  extern __shared__ char hog[];
-  hog[threadIdx.x] = 0;
-  ncclGin gin(comm, 0);
-  const ncclTeam team = ncclTeamWorld(comm);
-  if (blockIdx.x == 0) {
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-      gin.get(team, peer, window, rows[i].remote, window, rows[i].local, rows[i].size);
-    }
-    __syncthreads();
-  }
-  ncclGinRequest_t request;
-  if (threadIdx.x == 0) {
-    gin.flushAsync(team, peer, &request);
-    note_timeout(report, gin.wait(request, ncclCoopThread(), ncclGin_None{},
-                                  cuda::memory_order_acquire, kLimitCycles));
-  }
-  __syncthreads();
-}
-
-__global__ void spin(volatile int* stop) {
-  while (*stop == 0) {
-  }
-}
-
-/// A request past the window's end, and a wait for a signal that nobody sends.
-__global__ void bad_get(ncclDevComm comm, ncclWindow_t window, int peer, Report* report) {
-  ncclGin gin(comm, 0);
-  gin.get(ncclTeamWorld(comm), peer, window, 1ull << 50, window, 0, 256);
-  ncclGinRequest_t request;
-  gin.flushAsync(ncclTeamWorld(comm), peer, &request);
-  note_timeout(report, gin.wait(request, ncclCoopThread(), ncclGin_None{},
-                                cuda::memory_order_acquire, kLimitCycles));
-  note_timeout(report, gin.waitSignal(ncclCoopThread(), 9, 1, 64, cuda::memory_order_acquire,
-                                      kLimitCycles));
-}
-
-/// Waits for a signal that a dead peer never sends.
-__global__ void wait_for_the_dead(ncclDevComm comm, int peer, Report* report) {
-  ncclGin gin(comm, 0);
-  note_timeout(report, gin.waitSignal(ncclCoopThread(), 9, 1, 64, cuda::memory_order_acquire,
-                                      kLimitCycles));
-  note_timeout(report, gin.flush(ncclCoopThread(), cuda::memory_order_acquire, ncclGin_None{},
-                                 kLimitCycles));
-  (void)peer;
-}
-
-/// Gets from a window of GPU and CPU segments, both ends mixed.
-__global__ void get_mixed(ncclDevComm comm, ncclWindow_t window, int peer, uint64_t from,
-                          uint64_t to, uint64_t bytes, Report* report) {
-  ncclGin gin(comm, 0);
-  const ncclTeam team = ncclTeamWorld(comm);
-  gin.get(team, peer, window, from, window, to, bytes, ncclCoopThread(), ncclGin_None{},
-          ncclGinOptFlagsDefault, ncclGin_SegmentMixed{});
-  ncclGinRequest_t request;
-  gin.flushAsync(team, peer, &request);
-  note_timeout(report, gin.wait(request, ncclCoopThread(), ncclGin_None{},
-                                cuda::memory_order_acquire, kLimitCycles));
 }
 
 class Probe {
@@ -327,8 +76,13 @@ class Probe {
     std::printf("\n");
     std::fflush(stdout);
   }
-  int peer(bool rail) const { return rail ? (rail_rank_ + 1) % rail_size_ : (rank_ + 1) % o_.ranks; }
-  int before(bool rail) const { return (rank_ + o_.ranks - 1) % o_.ranks; (void)rail; }
+  int peer(bool rail) const {
+    return rail ? (rail_rank_ + 1) % rail_size_ : (rank_ + 1) % o_.ranks;
+  }
+  int before(bool rail) const {
+    return (rank_ + o_.ranks - 1) % o_.ranks;
+    (void)rail;
+  }
   uint32_t* words(uint64_t byte) { return reinterpret_cast<uint32_t*>(data_ + byte); }
   double ms(const std::function<void()>& work);
 
@@ -350,7 +104,7 @@ class Probe {
 };
 
 constexpr uint64_t kSource = 0, kSourceBytes = 192ull << 20;  // filled, read by all
-constexpr uint64_t kTarget = 192ull << 20;                      // where data lands
+constexpr uint64_t kTarget = 192ull << 20;                    // where data lands
 constexpr uint64_t kScratch = 448ull << 20;
 
 void Probe::connect() {
@@ -460,11 +214,12 @@ void Probe::rows_test(const char* name, bool put, int contexts, bool rail, std::
   const int whom = peer(rail);
   if (put) {
     for (int c = 0; c < contexts; ++c) ++signals_sent_[c];
-    put_rows<<<contexts, 32, 0, stream_>>>(dev_, window_, whom, device, static_cast<int>(rows.size()),
-                                           report_, rail, 0, signals_sent_[0]);
+    put_rows<<<contexts, 32, 0, stream_>>>(dev_, window_, whom, device,
+                                           static_cast<int>(rows.size()), report_, rail, 0,
+                                           signals_sent_[0]);
   } else {
-    get_rows<<<contexts, 32, 0, stream_>>>(dev_, window_, whom, device, static_cast<int>(rows.size()),
-                                           report_, rail, 1);
+    get_rows<<<contexts, 32, 0, stream_>>>(dev_, window_, whom, device,
+                                           static_cast<int>(rows.size()), report_, rail, 1);
   }
   must(cudaStreamSynchronize(stream_), name);
   barrier();
@@ -485,10 +240,11 @@ void Probe::ops(int contexts, bool rail) {
   if (rail && rail_size_ < 2) return say("{\"skip\":\"rail has one rank\"}");
   std::vector<Row> rows, odd, large;
   for (uint32_t i = 0; i < 64; ++i) {
-    rows.push_back({(i * 7919ull % 65536) * 256, kTarget + i * 256ull, 256, i});
-    odd.push_back({i * 1000ull * 4, kTarget + i * 8192ull, 4 + i * 36, i});
+    rows.push_back({(i * 7919ull % 65536) * 256, kTarget + i * 256ull, 256});
+    odd.push_back({i * 1000ull * 4, kTarget + i * 8192ull, 4 + i * 36});
   }
-  for (uint32_t i = 0; i < 4; ++i) large.push_back({i << 20, kTarget + (uint64_t{i} << 22), (1u << 20) + 64 * i, i});
+  for (uint32_t i = 0; i < 4; ++i)
+    large.push_back({i << 20, kTarget + (uint64_t{i} << 22), (1u << 20) + 64 * i});
   for (const bool put : {false, true}) {
     auto turned = [&](std::vector<Row> list) {
       if (put) {
@@ -534,22 +290,19 @@ double Probe::launch_get(const std::vector<Row>& rows, int contexts, int threads
 
 void Probe::speed() {
   make_dev_comm(8, false);
-  const double us_one = launch_get({{256, kTarget, 256, 0}}, 1, 32, 200) * 1e3;
+  const double us_one = launch_get({{256, kTarget, 256}}, 1, 32, 200) * 1e3;
   say("{\"measure\":\"get256_flush_wait_us\",\"value\":%.2f}", us_one);
   for (const int threads : {1, 32, 128, 256}) {
     std::vector<Row> rows;
     for (uint32_t i = 0; i < 12288; ++i) {
-      rows.push_back({(i * 40503ull % 700000) * 256, kTarget + i * 256ull, 256, i / 32 % 8});
-    }
-    if (threads == 1) {
-      for (uint32_t i = 0; i < 12288; ++i) rows[i].context = i % 8;
+      rows.push_back({(i * 40503ull % 700000) * 256, kTarget + i * 256ull, 256});
     }
     const double t = launch_get(rows, 8, threads, 20);
     say("{\"measure\":\"get12288x256_8ctx_%dthreads_Mps\",\"value\":%.2f,\"ms\":%.4f}", threads,
         12288 / t / 1e3, t);
   }
   for (const uint64_t size : {1ull << 20, 16ull << 20, 128ull << 20}) {
-    const double t = launch_get({{0, kTarget, static_cast<uint32_t>(size), 0}}, 1, 1, 5);
+    const double t = launch_get({{0, kTarget, static_cast<uint32_t>(size)}}, 1, 1, 5);
     say("{\"measure\":\"get_%lluMiB_GBps\",\"value\":%.2f,\"us\":%.1f}",
         static_cast<unsigned long long>(size >> 20), size / t / 1e6, t * 1e3);
   }
@@ -558,7 +311,8 @@ void Probe::speed() {
     char* here = nullptr;
     void* there = nullptr;
     must(cudaMalloc(&here, 128 << 20), "peer copy");
-    if (ncclGetLsaDevicePointer(window_, 0, peer(false), &there) == ncclSuccess && there != nullptr) {
+    if (ncclGetLsaDevicePointer(window_, 0, peer(false), &there) == ncclSuccess &&
+        there != nullptr) {
       std::vector<double> times;
       for (int i = 0; i < 7; ++i) {
         times.push_back(ms([&] {
@@ -568,7 +322,8 @@ void Probe::speed() {
         }));
       }
       std::sort(times.begin(), times.end());
-      say("{\"measure\":\"peer_copy_128MiB_GBps\",\"value\":%.2f}", (128 << 20) / (times[3] / 5) / 1e6);
+      say("{\"measure\":\"peer_copy_128MiB_GBps\",\"value\":%.2f}",
+          (128 << 20) / (times[3] / 5) / 1e6);
     }
     cudaFree(here);
   }
@@ -595,7 +350,7 @@ void Probe::speed() {
 void Probe::crowd() {
   make_dev_comm(1, false);
   std::vector<Row> rows;
-  for (uint32_t i = 0; i < 512; ++i) rows.push_back({i * 256ull, kTarget + i * 256ull, 256, 0});
+  for (uint32_t i = 0; i < 512; ++i) rows.push_back({i * 256ull, kTarget + i * 256ull, 256});
   Row* device = nullptr;
   must(cudaMalloc(&device, rows.size() * sizeof(Row)), "rows");
   must(cudaMemcpy(device, rows.data(), rows.size() * sizeof(Row), cudaMemcpyHostToDevice), "rows");
@@ -605,7 +360,8 @@ void Probe::crowd() {
     must(cudaMemset(data_ + kTarget, 0xEE, 1 << 20), "poison");
     barrier();
     const double t = ms([&] {
-      everyone_waits<<<2 * sms, 1024, 1024, stream_>>>(dev_, window_, peer(false), device, 512, report_);
+      everyone_waits<<<2 * sms, 1024, 1024, stream_>>>(dev_, window_, peer(false), device, 512,
+                                                       report_);
     });
     check<<<8, 256, 0, stream_>>>(words(kTarget), 512 * 64, (rank_ + 1) % o_.ranks, 0, 0, report_);
     verdict("every_sm_waits", ",\"ms\":" + std::to_string(t));
@@ -624,7 +380,8 @@ void Probe::crowd() {
   const auto begin = std::chrono::steady_clock::now();
   const cudaError_t first = cudaStreamSynchronize(streams[0]);
   *stop = 1;
-  const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  const double took =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   must(first, "24 streams");
   check<<<8, 256, 0, stream_>>>(words(kTarget), 512 * 64, (rank_ + 1) % o_.ranks, 0, 0, report_);
   verdict("24_streams", ",\"ms\":" + std::to_string(took));
@@ -655,9 +412,11 @@ void Probe::mixed() {
     uint64_t at = kTarget;
     for (int i = 0; i < count; ++i) {
       const uint32_t kind = random(16);
-      uint32_t size = kind == 0 ? 4 + random(1 << 18) * 4 : kind < 4 ? 4 + random(2048) * 4 : 4 + random(64) * 4;
+      uint32_t size = kind == 0  ? 4 + random(1 << 18) * 4
+                      : kind < 4 ? 4 + random(2048) * 4
+                                 : 4 + random(64) * 4;
       if (at + size > kScratch) break;
-      rows.push_back({random((kSourceBytes - (2u << 20)) / 4) * 4ull, at, size, random(8)});
+      rows.push_back({random((kSourceBytes - (2u << 20)) / 4) * 4ull, at, size});
       at += (size + 15) / 4 * 4;
       bytes += size;
     }
@@ -666,16 +425,19 @@ void Probe::mixed() {
       for (Row& row : rows) std::swap(row.remote, row.local);
     }
     operations += rows.size();
-    must(cudaMemcpyAsync(device, rows.data(), rows.size() * sizeof(Row), cudaMemcpyHostToDevice, stream_), "rows");
+    must(cudaMemcpyAsync(device, rows.data(), rows.size() * sizeof(Row), cudaMemcpyHostToDevice,
+                         stream_),
+         "rows");
     must(cudaMemsetAsync(data_ + kTarget, 0xEE, at - kTarget, stream_), "poison");
     barrier();
     if (put) {
       for (int c = 0; c < 8; ++c) ++signals_sent_[c];
-      put_rows<<<8, 64, 0, stream_>>>(dev_, window_, peer(false), device, static_cast<int>(rows.size()),
-                                      report_, false, 0, signals_sent_[0]);
+      put_rows<<<8, 64, 0, stream_>>>(dev_, window_, peer(false), device,
+                                      static_cast<int>(rows.size()), report_, false, 0,
+                                      signals_sent_[0]);
     } else {
-      get_rows<<<8, 64, 0, stream_>>>(dev_, window_, peer(false), device, static_cast<int>(rows.size()),
-                                      report_, false, 1);
+      get_rows<<<8, 64, 0, stream_>>>(dev_, window_, peer(false), device,
+                                      static_cast<int>(rows.size()), report_, false, 1);
     }
     const int from = put ? before(false) : (rank_ + 1) % o_.ranks;
     barrier();
@@ -685,7 +447,8 @@ void Probe::mixed() {
     }
     must(cudaStreamSynchronize(stream_), "mixed");
     ++rounds;
-    float left = std::chrono::steady_clock::now() < end && report_->wrong + report_->timeouts == 0 ? 1 : 0;
+    float left =
+        std::chrono::steady_clock::now() < end && report_->wrong + report_->timeouts == 0 ? 1 : 0;
     // All ranks stop together, when the first wants to.
     must(cudaMemcpy(one_, &left, sizeof left, cudaMemcpyHostToDevice), "left");
     must(ncclAllReduce(one_, one_, 1, ncclFloat, ncclMin, comm_, stream_), "ncclAllReduce");
@@ -701,10 +464,10 @@ void Probe::mixed() {
     return n;
   };
   const std::string self = "/proc/" + std::to_string(getpid());
-  verdict("mixed", ",\"rounds\":" + std::to_string(rounds) + ",\"operations\":" + std::to_string(operations) +
-                       ",\"bytes\":" + std::to_string(bytes) + ",\"threads\":" +
-                       std::to_string(count_of((self + "/task").c_str())) + ",\"fds\":" +
-                       std::to_string(count_of((self + "/fd").c_str())));
+  verdict("mixed", ",\"rounds\":" + std::to_string(rounds) + ",\"operations\":" +
+                       std::to_string(operations) + ",\"bytes\":" + std::to_string(bytes) +
+                       ",\"threads\":" + std::to_string(count_of((self + "/task").c_str())) +
+                       ",\"fds\":" + std::to_string(count_of((self + "/fd").c_str())));
   cudaFree(device);
 }
 
@@ -715,11 +478,13 @@ void Probe::errors() {
   const auto begin = std::chrono::steady_clock::now();
   bad_get<<<1, 1, 0, stream_>>>(dev_, window_, peer(false), report_);
   must(cudaStreamSynchronize(stream_), "bad get");
-  const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  const double took =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   ncclResult_t async = ncclSuccess;
   ncclCommGetAsyncError(comm_, &async);
   if (async == ncclSuccess) ++report_->wrong;
-  verdict("bad_get_ends", ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
+  verdict("bad_get_ends",
+          ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
 }
 
 /// The other rank dies while this one's kernel waits for it.
@@ -733,11 +498,13 @@ void Probe::killed() {
   const auto begin = std::chrono::steady_clock::now();
   wait_for_the_dead<<<1, 1, 0, stream_>>>(dev_, peer(false), report_);
   must(cudaStreamSynchronize(stream_), "wait for the dead");
-  const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  const double took =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   ncclResult_t async = ncclSuccess;
   ncclCommGetAsyncError(comm_, &async);
   if (async == ncclSuccess) ++report_->wrong;
-  verdict("killed_peer_is_told", ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
+  verdict("killed_peer_is_told",
+          ",\"ms\":" + std::to_string(took) + ",\"async\":" + std::to_string(async));
   std::_Exit(failures_ == 0 ? 0 : 1);
 }
 
@@ -766,8 +533,10 @@ void Probe::segments() {
     drive(cuMemMap(base + (cpu ? kHalf : 0), kHalf, 0, handle, 0), "map");
     cuMemRelease(handle);
     CUmemAccessDesc access[2] = {};
-    access[0].location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-    access[1].location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+    access[0].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access[0].location.id = device;
+    access[1].location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    access[1].location.id = 0;
     access[0].flags = access[1].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     drive(cuMemSetAccess(base + (cpu ? kHalf : 0), kHalf, access, cpu ? 2 : 1), "access");
   }
@@ -776,18 +545,21 @@ void Probe::segments() {
   must(cudaStreamSynchronize(stream_), "fill");
   ncclWindow_t window = nullptr;
   must(ncclCommWindowRegister(comm_, reinterpret_cast<void*>(base), 2 * kHalf, &window,
-                              NCCL_WIN_COLL_SYMMETRIC), "register a mixed window");
+                              NCCL_WIN_COLL_SYMMETRIC),
+       "register a mixed window");
   barrier();
   // GPU to GPU, CPU to GPU, GPU to CPU, and across the seam.
-  const uint64_t places[4][2] = {{4096, 8 << 20}, {kHalf + 4096, 12 << 20},
-                                 {8192, kHalf + (8 << 20)}, {kHalf - 4096, 16 << 20}};
+  const uint64_t places[4][2] = {{4096, 8 << 20},
+                                 {kHalf + 4096, 12 << 20},
+                                 {8192, kHalf + (8 << 20)},
+                                 {kHalf - 4096, 16 << 20}};
   for (const auto& place : places) {
     get_mixed<<<1, 1, 0, stream_>>>(dev_, window, peer(false), place[0], place[1], 16384, report_);
   }
   must(cudaStreamSynchronize(stream_), "get mixed");
   for (const auto& place : places) {
-    check<<<4, 256, 0, stream_>>>(mixed + place[1] / 4, 4096, (rank_ + 1) % o_.ranks, place[0] / 4, 5,
-                                  report_);
+    check<<<4, 256, 0, stream_>>>(mixed + place[1] / 4, 4096, (rank_ + 1) % o_.ranks, place[0] / 4,
+                                  5, report_);
   }
   verdict("mixed_segments");
   barrier();
@@ -800,7 +572,9 @@ int Probe::main() {
     setenv("NCCL_MNNVL_ENABLE", "0", 1);
   }
   connect();
-  auto wants = [&](const char* what) { return ("," + o_.run + ",").find(std::string(",") + what + ",") != std::string::npos; };
+  auto wants = [&](const char* what) {
+    return ("," + o_.run + ",").find(std::string(",") + what + ",") != std::string::npos;
+  };
   if (wants("ops")) {
     for (const int contexts : {1, 2, 3, 4, 8}) {
       ops(contexts, false);
@@ -849,7 +623,9 @@ int main(int argc, char** argv) {
     int status = 0;
     wait(&status);
     const bool meant_to_die = WIFSIGNALED(status) && options.run == "killed";
-    const int code = meant_to_die ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int code = meant_to_die        ? 0
+                     : WIFEXITED(status) ? WEXITSTATUS(status)
+                                         : 128 + WTERMSIG(status);
     worst = std::max(worst, code);
   }
   unlink((options.id_file + ".ready").c_str());
