@@ -72,6 +72,11 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   auto made = make_backend(scenario, *platform, needs);
   if (!made) return tl::unexpected(made.error());
 
+  // Numbers that the backend refuses, said before anything starts and with their place.
+  auto plan = core::EngramTable::plan(platform->grid, setup->table, setup->largest,
+                                      made->backend->capabilities().limits, setup->options);
+  if (!plan) return at_key(scenario, plan_key(plan.error()), plan.error());
+
   const auto stats =
       made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
   if (!stats && !is_failure_of_run(stats.error().code)) return tl::unexpected(stats.error());
