@@ -27,6 +27,9 @@ Outcome read_all(Rig& rig) {
   rig.client.on_completed = [&](QpId qp, const Request&, Status status) {
     const std::uint32_t remote = rig.fabric->qp_info(qp).remote.value;
     ++(status == Status::ok ? outcome.ok : outcome.failed)[remote];
+    // A queue pair that failed stays failed: completions are in order, none is good after a bad
+    // one.
+    EXPECT_FALSE(status == Status::ok && outcome.failed.contains(remote));
   };
   const std::uint32_t ranks = rig.engine->num_ranks();
   const auto result = rig.run_until(200 * (ranks - 1), [&] {
