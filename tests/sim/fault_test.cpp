@@ -174,6 +174,20 @@ TEST(Faults, LateVisibilityShowsAfterTheCompletion) {
   EXPECT_GT(seen, completed);
 }
 
+// Put, then signal, on one QP: however late the data are seen, the signal is not seen before.
+TEST(Faults, LateVisibilityDoesNotLetASignalPassItsData) {
+  Rig rig(with({{.kind = FaultKind::late_visibility, .rank = {1}, .delay = 50us}}));
+  std::vector<RequestKind> order;
+  rig.client.on_access = [&](QpId, const Request& r) { order.push_back(r.kind); };
+  const auto result = rig.run_until(2, [&] {
+    rig.fabric->post(rig.qp(0, 1), {.kind = RequestKind::write, .bytes = 4096});
+    rig.fabric->post(rig.qp(0, 1), {.kind = RequestKind::atomic_add, .bytes = 8});
+    rig.fabric->ring(rig.qp(0, 1));
+  });
+  EXPECT_TRUE(result.has_value());
+  EXPECT_EQ(order, (std::vector{RequestKind::write, RequestKind::atomic_add}));
+}
+
 TEST(Faults, CorruptedRowsAreAnnounced) {
   Rig rig(with({{.kind = FaultKind::corrupted_row, .rank = {1}, .count = 3}}));
   rig.client.keep_log = true;
