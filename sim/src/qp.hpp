@@ -26,7 +26,7 @@ struct Qp {
   // The NIC's view: 16-bit indices that wrap.
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
-  bool ready = false, waits_for_rate = false, failed = false, told_full = false;
+  bool ready = false, waits_for_rate = false, failed = false, broken = false, told_full = false;
   std::uint32_t next_ready = kNone;                                // list of its NIC
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
   std::uint32_t outstanding = 0;                                   // reads and adds in flight
@@ -129,6 +129,9 @@ template <class FlowDone>
 void QpTable::deliver(std::uint32_t qp, std::uint32_t node, FlowDone&& flow_done) {
   RequestNode& done = nodes_[node];
   done.delivered = true;
+  // After its first error a QP has no good completion, though the bytes may have moved.
+  if (qps_[qp].broken) done.status = Status::error;
+  if (done.status == Status::error) qps_[qp].broken = true;
   ++qps_[qp].counters.completed;
   --context_.in_flight;
   context_.client.completed(QpId{qp}, done.request, done.status);

@@ -108,7 +108,8 @@ void Responder::serve(std::uint32_t index, Picos arrived) {
   nic.pcie_read_free = pcie + moving;
   nic.counters.pcie_read_busy += moving;
   Picos at = pcie + s_.costs.memory_latency(train.remote_memory);
-  queue.last_memory = at = std::max(at, queue.last_memory);
+  // A read or an add follows the writes of its QP: it does not pass one that is not yet seen.
+  queue.last_memory = at = std::max({at, queue.last_memory, queue.last_visible});
   train.tail = at + std::max(moving, each * (train.requests - 1));
   c.push(at, EventKind::memory, index, train.generation);
 }

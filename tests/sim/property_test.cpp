@@ -25,7 +25,7 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << name_of(c.fidelity) << " " << name_of(c.kind) << " ranks " << c.ranks << " qps "
+  out << name_of(c.fidelity) << " " << name_of(c.kind) << " ranks " << c.ranks << " qps "
              << c.qps << " depth " << c.depth << " limit " << c.limit << " batch " << c.batch
              << " gets " << c.gets << " bytes " << c.bytes << " port " << c.port << " rate "
              << c.rate << " qp_rate " << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer
@@ -94,8 +94,11 @@ Outcome run_here(const Case& c) {
   };
   rig.client.on_slot = fill;
   rig.client.on_access = [&](QpId, const Request& r) { ++accessed[r.tag]; };
-  rig.client.on_completed = [&](QpId qp, const Request& r, Status) {
+  std::vector<bool> failed(waiting.size());
+  rig.client.on_completed = [&](QpId qp, const Request& r, Status status) {
     ++completed[r.tag];
+    if (status == Status::error) failed[qp.value] = true;
+    if (status == Status::ok && failed[qp.value]) outcome.within = 0;  // good after bad
     const QpCounters n = rig.fabric->counters(qp);
     if (n.posted - n.completed > c.depth || n.completed > n.rung || n.rung > n.posted)
       outcome.within = 0;

@@ -11,6 +11,7 @@
 //             flight stay within the QP's limit
 //   there     request_latency, then the links; packets of at most the MTU
 //   serve     responder engine, response_latency (+ read_latency), PCIe: bytes are read HERE
+//             writes are seen in order, and no read or add passes a write of its QP (put + signal)
 //   back      links, PCIe, completion_latency: completed, in order on a QP (profile flag)
 //
 // Queues are lossless: a lane's packets wait for credits of the next buffer, and a NIC's queue
