@@ -82,9 +82,14 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   if (!mesh) return tl::unexpected(mesh.error());
   mesh_ = std::move(*mesh);
   regions_ = std::make_unique<Regions>(*device_, *mesh_, settings_);
-  shared_.reset(new WorkerShared{*device_, *regions_, self,
-                                 static_cast<std::uint32_t>(handles.size()), settings_.spin_time,
-                                 nullptr, {}, {}});
+  shared_.reset(new WorkerShared{*device_,
+                                 *regions_,
+                                 self,
+                                 static_cast<std::uint32_t>(handles.size()),
+                                 settings_.spin_time,
+                                 nullptr,
+                                 {},
+                                 {}});
   shared_->fail = [this](const Error& error) { fail_all(error); };
   auto remote = make_remote(
       *device_, *mesh_, *regions_, [this](const RemoteSignal& s) { return apply(s); },
@@ -162,8 +167,8 @@ bool FabricImpl::apply(const RemoteSignal& signal) {
 Result<void> FabricImpl::share_memory(ContextSet& set, const SetOffer& mine) {
   const std::uint64_t words = set.num_counters + set.num_signals;
   const std::uint64_t stride = words * sizeof(abi::Counter);
-  const Bytes size = align_up(Bytes{std::max<std::uint64_t>(mine.num_contexts * stride, 1)},
-                              Bytes{4096});
+  const Bytes size =
+      align_up(Bytes{std::max<std::uint64_t>(mine.num_contexts * stride, 1)}, Bytes{4096});
   auto own = SharedMemory::create(size);
   if (!own) return tl::unexpected(own.error());
   set.own = std::move(*own);
@@ -272,8 +277,8 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
   if (ok) ok = share_memory(*set, mine);
   constexpr std::uint32_t kDeepest = 1 << 16;
   const auto asked = static_cast<std::uint32_t>(std::max(config.queue_depth, 1));
-  const std::uint32_t depth = std::bit_ceil(std::max(settings_.ring_depth,
-                                                     std::min(asked, kDeepest)));
+  const std::uint32_t depth =
+      std::bit_ceil(std::max(settings_.ring_depth, std::min(asked, kDeepest)));
   if (ok) ok = make_rings(*set, depth);
   // Nobody signals a context before all ranks have it.
   if (ok) {

@@ -39,9 +39,8 @@ struct Mesh::Io {
   std::vector<std::unique_ptr<asio::posix::stream_descriptor>> watched;
 };
 
-Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
-                                            std::span<const Endpoint> endpoints, Rank self,
-                                            const Settings& settings, OnLost on_lost) {
+Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const Endpoint> endpoints,
+                                            Rank self, const Settings& settings, OnLost on_lost) {
   std::unique_ptr<Mesh> mesh(new Mesh);
   mesh->self_ = self;
   mesh->exchange_limit_ = settings.exchange_limit;
@@ -63,8 +62,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
   for (std::uint32_t r = 0; r < self.value; ++r) {
     Peer& peer = *mesh->peers_[r];
     for (const Channel channel : {Channel::control, Channel::data}) {
-      auto socket =
-          dial(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
+      auto socket = dial(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
       if (!socket) return within(socket.error(), "rank ", self.value, " to rank ", r);
       (channel == Channel::control ? peer.control : peer.data) = std::move(*socket);
     }
@@ -88,8 +86,8 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
   for (auto& peer : mesh->peers_) {
     mesh->io_->watched.push_back(nullptr);
     if (peer->rank == self) continue;
-    mesh->io_->watched.back() = std::make_unique<asio::posix::stream_descriptor>(
-        mesh->io_->context, peer->control.get());
+    mesh->io_->watched.back() =
+        std::make_unique<asio::posix::stream_descriptor>(mesh->io_->context, peer->control.get());
     mesh->listen_to(*peer);
   }
   mesh->thread_ = std::thread([raw = mesh.get()] { raw->io_->context.run(); });
@@ -132,8 +130,7 @@ Result<std::vector<Offer>> Mesh::exchange(std::span<const std::byte> payload,
   const std::uint64_t sequence = next_sequence_++;
   for (auto& peer : peers_) {
     if (peer->rank == self_) continue;
-    send_to(*peer, kExchange, sequence, payload,
-            peer->same_host ? fds : std::span<const int>{});
+    send_to(*peer, kExchange, sequence, payload, peer->same_host ? fds : std::span<const int>{});
   }
   std::vector<Offer> offers(peers_.size());
   offers[self_.value].payload.assign(payload.begin(), payload.end());
@@ -141,9 +138,9 @@ Result<std::vector<Offer>> Mesh::exchange(std::span<const std::byte> payload,
   std::unique_lock lock(mutex_);
   for (auto& peer : peers_) {
     if (peer->rank == self_) continue;
-    const bool told = arrived_.wait_until(
-        lock, deadline,
-        [&] { return !peer->mailbox.empty() || peer->lost || peer->left || given_up_; });
+    const bool told = arrived_.wait_until(lock, deadline, [&] {
+      return !peer->mailbox.empty() || peer->lost || peer->left || given_up_;
+    });
     if (peer->mailbox.empty()) {
       if (given_up_) return fail(ErrorCode::peer_lost, *given_up_);
       if (!told) {
@@ -194,17 +191,16 @@ void Mesh::lose(Peer& peer, Error error) {
     peer.why = error.message;
   }
   arrived_.notify_all();
-  on_lost_(peer.rank, Error{ErrorCode::peer_lost, fmt::format("rank {} lost rank {}: {}",
-                                                              self_.value, peer.rank.value,
-                                                              error.message)});
+  on_lost_(peer.rank,
+           Error{ErrorCode::peer_lost, fmt::format("rank {} lost rank {}: {}", self_.value,
+                                                   peer.rank.value, error.message)});
 }
 
 void Mesh::listen_to(Peer& peer) {
-  io_->watched[peer.rank.value]->async_wait(
-      asio::posix::descriptor_base::wait_read,
-      [this, &peer](const boost::system::error_code& error) {
-        if (!error) take_in(peer);
-      });
+  io_->watched[peer.rank.value]->async_wait(asio::posix::descriptor_base::wait_read,
+                                            [this, &peer](const boost::system::error_code& error) {
+                                              if (!error) take_in(peer);
+                                            });
 }
 
 /// Reads all that is there, then waits for more.
