@@ -75,10 +75,7 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   for (std::size_t r = 0; r < handles.size(); ++r) {
     std::memcpy(&endpoints[r], handles[r], sizeof(Endpoint));
   }
-  shared_.reset(nullptr);
-  auto mesh = Mesh::connect(listener, endpoints, self, settings_, [this](Rank, const Error& error) {
-    if (!closing_) fail_all(error);
-  });
+  auto mesh = Mesh::connect(listener, endpoints, self, settings_);
   if (!mesh) return tl::unexpected(mesh.error());
   mesh_ = std::move(*mesh);
   regions_ = std::make_unique<Regions>(*device_, *mesh_, settings_);
@@ -91,6 +88,10 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
                                  {},
                                  {}});
   shared_->fail = [this](const Error& error) { fail_all(error); };
+  // From here on other threads may report errors, which needs all of the above.
+  mesh_->watch([this](Rank, const Error& error) {
+    if (!closing_) fail_all(error);
+  });
   auto remote = make_remote(
       *device_, *mesh_, *regions_, [this](const RemoteSignal& s) { return apply(s); },
       [this](const Error& error) {
@@ -99,7 +100,6 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   if (!remote) return tl::unexpected(remote.error());
   remote_ = std::move(*remote);
   shared_->remote = remote_.get();
-  if (error()) shared_->failed = true;
   return {};
 }
 
@@ -109,7 +109,7 @@ FabricImpl::~FabricImpl() {
   workers_.clear();
   if (mesh_) mesh_->say_goodbye();
   remote_.reset();
-  mesh_.reset();
+  if (mesh_) mesh_->stop();
 }
 
 void FabricImpl::fail_all(const Error& error) {
@@ -118,11 +118,11 @@ void FabricImpl::fail_all(const Error& error) {
     if (error_) return;
     error_ = error;
   }
-  if (shared_) shared_->failed = true;
+  shared_->failed = true;
   say_(true, fmt::format("{}; outstanding and later operations end without data", error.message));
-  if (mesh_) mesh_->give_up(error.message);
+  mesh_->give_up(error.message);
   // The peers' kernels wait for this rank as well.
-  if (mesh_ && error.code != ErrorCode::peer_lost) mesh_->say_failed(error.message);
+  if (error.code != ErrorCode::peer_lost) mesh_->say_failed(error.message);
 }
 
 void FabricImpl::deregister_region(Region* region) {

@@ -40,11 +40,10 @@ struct Mesh::Io {
 };
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const Endpoint> endpoints,
-                                            Rank self, const Settings& settings, OnLost on_lost) {
+                                            Rank self, const Settings& settings) {
   std::unique_ptr<Mesh> mesh(new Mesh);
   mesh->self_ = self;
   mesh->exchange_limit_ = settings.exchange_limit;
-  mesh->on_lost_ = std::move(on_lost);
   const Deadline deadline = after(settings.exchange_limit);
   for (std::uint32_t r = 0; r < endpoints.size(); ++r) {
     const Endpoint& there = endpoints[r];
@@ -82,27 +81,32 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const 
     place = std::move(accepted->socket);
     --missing;
   }
-  mesh->io_ = std::make_unique<Io>();
-  for (auto& peer : mesh->peers_) {
-    mesh->io_->watched.push_back(nullptr);
-    if (peer->rank == self) continue;
-    mesh->io_->watched.back() =
-        std::make_unique<asio::posix::stream_descriptor>(mesh->io_->context, peer->control.get());
-    mesh->listen_to(*peer);
-  }
-  mesh->thread_ = std::thread([raw = mesh.get()] { raw->io_->context.run(); });
   return mesh;
 }
 
-Mesh::~Mesh() {
-  if (io_) {
-    io_->context.stop();
-    if (thread_.joinable()) thread_.join();
-    for (auto& descriptor : io_->watched) {
-      if (descriptor) descriptor->release();
-    }
+void Mesh::watch(OnLost on_lost) {
+  on_lost_ = std::move(on_lost);
+  io_ = std::make_unique<Io>();
+  for (auto& peer : peers_) {
+    io_->watched.push_back(nullptr);
+    if (peer->rank == self_) continue;
+    io_->watched.back() =
+        std::make_unique<asio::posix::stream_descriptor>(io_->context, peer->control.get());
+    listen_to(*peer);
+  }
+  thread_ = std::thread([this] { io_->context.run(); });
+}
+
+void Mesh::stop() {
+  if (!io_ || !thread_.joinable()) return;
+  io_->context.stop();
+  thread_.join();
+  for (auto& descriptor : io_->watched) {
+    if (descriptor) descriptor->release();
   }
 }
+
+Mesh::~Mesh() { stop(); }
 
 void Mesh::send_to(Peer& peer, std::uint32_t kind, std::uint64_t sequence,
                    std::span<const std::byte> payload, std::span<const int> fds) {
