@@ -16,34 +16,33 @@ namespace engram::gin_plugin {
 namespace {
 
 rc::Gen<Operation> operations() {
-  return rc::gen::map(rc::gen::tuple(rc::gen::inRange(0, 9), rc::gen::arbitrary<std::uint16_t>(),
-                                     rc::gen::arbitrary<std::uint16_t>(),
-                                     rc::gen::arbitrary<std::uint32_t>(),
-                                     rc::gen::arbitrary<std::uint64_t>(),
-                                     rc::gen::arbitrary<std::uint64_t>(),
-                                     rc::gen::arbitrary<std::uint8_t>()),
-                      [](const auto& t) {
-                        const auto [code, a, b, c, x, y, flags] = t;
-                        Operation op;
-                        op.code = static_cast<OpCode>(code);
-                        op.flags = flags;
-                        op.counter = a;
-                        op.signal = b;
-                        op.peer = c >> 1;
-                        op.size = static_cast<std::uint32_t>(x);
-                        if (op.code == OpCode::peer_flush) return op;
-                        op.remote = b;
-                        op.remote_offset = x >> 1;
-                        op.signal_value = y;
-                        const bool value = code == 7 || (code >= 4 && code <= 6);
-                        if (value) {
-                          op.inline_value = x;
-                        } else {
-                          op.local = a;
-                          op.local_offset = y >> 1;
-                        }
-                        return op;
-                      });
+  return rc::gen::map(
+      rc::gen::tuple(rc::gen::inRange(0, 9), rc::gen::arbitrary<std::uint16_t>(),
+                     rc::gen::arbitrary<std::uint16_t>(), rc::gen::arbitrary<std::uint32_t>(),
+                     rc::gen::arbitrary<std::uint64_t>(), rc::gen::arbitrary<std::uint64_t>(),
+                     rc::gen::arbitrary<std::uint8_t>()),
+      [](const auto& t) {
+        const auto [code, a, b, c, x, y, flags] = t;
+        Operation op;
+        op.code = static_cast<OpCode>(code);
+        op.flags = flags;
+        op.counter = a;
+        op.signal = b;
+        op.peer = c >> 1;
+        op.size = static_cast<std::uint32_t>(x);
+        if (op.code == OpCode::peer_flush) return op;
+        op.remote = b;
+        op.remote_offset = x >> 1;
+        op.signal_value = y;
+        const bool value = code == 7 || (code >= 4 && code <= 6);
+        if (value) {
+          op.inline_value = x;
+        } else {
+          op.local = a;
+          op.local_offset = y >> 1;
+        }
+        return op;
+      });
 }
 
 RC_GTEST_PROP(Descriptor, DecodesWhatWasEncoded, ()) {
@@ -103,8 +102,7 @@ TEST(Descriptor, MatchesNcclsHeader) {
   static_assert(offsetof(abi::Channel, ring) == offsetof(gpi_gpu_channel_t, queue_.gpu_memic_ptr));
   static_assert(offsetof(abi::Channel, produced) == offsetof(gpi_gpu_channel_t, queue_.pi_));
   static_assert(offsetof(abi::Channel, consumed) == offsetof(gpi_gpu_channel_t, queue_.ci_));
-  static_assert(offsetof(abi::Channel, log_depth) ==
-                offsetof(gpi_gpu_channel_t, queue_.log_depth));
+  static_assert(offsetof(abi::Channel, log_depth) == offsetof(gpi_gpu_channel_t, queue_.log_depth));
   static_assert(sizeof(abi::Counter) == sizeof(gpi_counter_t));
   static_assert(sizeof(abi::Signal) == sizeof(gpi_signal_t));
   static_assert(NCCL_GIN_GPI_VERSION == abi::kGpiVersion);

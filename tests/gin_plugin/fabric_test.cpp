@@ -168,8 +168,8 @@ TEST_P(Ways, RmaPutsSignalAndGetsLand) {
     fill(m, 1 << 14);
     auto words = m.device->allocate(Bytes{64});
     ASSERT_TRUE(words.has_value());
-    auto signals = m.fabric->register_region(words->get(), Bytes{64}, false,
-                                             abi::kRegionSignalNeverReset);
+    auto signals =
+        m.fabric->register_region(words->get(), Bytes{64}, false, abi::kRegionSignalNeverReset);
     ASSERT_TRUE(signals.has_value()) << signals.error().message;
     auto set = m.fabric->create_rma(2);
     ASSERT_TRUE(set.has_value());
@@ -194,7 +194,8 @@ TEST_P(Ways, RmaPutsSignalAndGetsLand) {
         ASSERT_EQ(m.memory.get()[(1 << 15) + i * kBytes + k], byte_of(before, i * kBytes + k));
       }
     }
-    auto got = m.fabric->post(*set, 0, copy_op(m, OpCode::read, next, 64, 1 << 14, 5000), nullptr, 0);
+    auto got =
+        m.fabric->post(*set, 0, copy_op(m, OpCode::read, next, 64, 1 << 14, 5000), nullptr, 0);
     Operation flush;
     flush.code = OpCode::peer_flush;
     flush.peer = next;
@@ -212,14 +213,13 @@ TEST_P(Ways, RmaPutsSignalAndGetsLand) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Memory, Ways,
-    ::testing::Values(Way{"mapped", true, Transport::automatic, 0, 2},
-                      Way{"mapped_slow", true, Transport::automatic, 40, 3},
-                      Way{"owner_served", false, Transport::automatic, 0, 2},
-                      Way{"tcp", true, Transport::tcp, 0, 2},
-                      Way{"tcp_slow", true, Transport::tcp, 40, 4}),
-    [](const auto& way) { return std::string(way.param.name); });
+INSTANTIATE_TEST_SUITE_P(Memory, Ways,
+                         ::testing::Values(Way{"mapped", true, Transport::automatic, 0, 2},
+                                           Way{"mapped_slow", true, Transport::automatic, 40, 3},
+                                           Way{"owner_served", false, Transport::automatic, 0, 2},
+                                           Way{"tcp", true, Transport::tcp, 0, 2},
+                                           Way{"tcp_slow", true, Transport::tcp, 40, 4}),
+                         [](const auto& way) { return std::string(way.param.name); });
 
 // CPU memory that every rank of the host has imported: NCCL_SYM_REUSE_SYSMEM_HANDLES says it is the
 // same in all, so one's own mapping serves; without it the owner does.
@@ -305,8 +305,8 @@ TEST(Errors, RmaSignalsEndTheirWaits) {
   w.errors_expected = true;
   run_ranks(w, [](Member& m) {
     auto words = m.device->allocate(Bytes{64});
-    auto signals = m.fabric->register_region(words->get(), Bytes{64}, false,
-                                             abi::kRegionSignalNeverReset);
+    auto signals =
+        m.fabric->register_region(words->get(), Bytes{64}, false, abi::kRegionSignalNeverReset);
     auto set = m.fabric->create_rma(1);
     ASSERT_TRUE(signals.has_value() && set.has_value());
     m.meet();

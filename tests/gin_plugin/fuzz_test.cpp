@@ -78,8 +78,8 @@ TEST(Fuzz, NonsenseFromAPeerEndsInAnError) {
   const char* text = std::getenv("ENGRAM_FUZZ_SECONDS");
   const int seconds = text != nullptr ? std::atoi(text) : 5;
   const char* chosen = std::getenv("ENGRAM_FUZZ_SEED");
-  std::uint64_t seed = chosen != nullptr ? std::strtoull(chosen, nullptr, 10)
-                                         : std::random_device{}();
+  std::uint64_t seed =
+      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : std::random_device{}();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   int rounds = 0;

@@ -63,7 +63,8 @@ class Gpu {
   }
   [[nodiscard]] std::uint64_t flush_counter(std::uint32_t peer) const {
     const auto counters = (reinterpret_cast<std::byte*>(channel_->signals) -
-                           reinterpret_cast<std::byte*>(channel_->counters)) / 64;
+                           reinterpret_cast<std::byte*>(channel_->counters)) /
+                          64;
     return static_cast<std::uint64_t>(counters) - num_ranks_ + peer;
   }
 
@@ -151,8 +152,8 @@ inline void run_ranks(const World& world, const std::function<void(Member&)>& bo
                                     Rank{r}, [](bool, const std::string&) {});
       ASSERT_TRUE(fabric.has_value()) << fabric.error().message;
       member.fabric = std::move(*fabric);
-      auto region = member.fabric->register_region(member.memory.get(), Bytes{world.region_bytes},
-                                                   false, 0);
+      auto region =
+          member.fabric->register_region(member.memory.get(), Bytes{world.region_bytes}, false, 0);
       ASSERT_TRUE(region.has_value()) << region.error().message;
       member.region = *region;
       auto set = member.fabric->create_gpi(world.contexts);

@@ -38,8 +38,8 @@ TEST(Digest, GivesThePublishedValues) {
 // Any 32 bytes: either refused, or a head whose sizes are within the limits that buffers have.
 RC_GTEST_PROP(Wire, AHeadIsWithinLimitsOrRefused, ()) {
   MessageHead head;
-  head.magic = *rc::gen::inRange(0, 8) > 0 ? MessageHead::kMagic
-                                           : *rc::gen::arbitrary<std::uint32_t>();
+  head.magic =
+      *rc::gen::inRange(0, 8) > 0 ? MessageHead::kMagic : *rc::gen::arbitrary<std::uint32_t>();
   head.kind = static_cast<MessageKind>(*rc::gen::inRange(0, 9));
   head.count = *rc::gen::inRange(0, 4) > 0 ? *rc::gen::inRange<std::uint32_t>(0, 3)
                                            : *rc::gen::arbitrary<std::uint32_t>();
@@ -145,8 +145,7 @@ TEST(Handshake, NoSecretOpensNoSocketToOtherHosts) {
   auto listener = Listener::open(settings);
   ASSERT_TRUE(listener.has_value());
   EXPECT_EQ(listener->endpoint().port, 0);
-  const auto dialled =
-      dial(listener->endpoint(), false, Rank{1}, Channel::control, "", soon());
+  const auto dialled = dial(listener->endpoint(), false, Rank{1}, Channel::control, "", soon());
   ASSERT_FALSE(dialled.has_value());
   EXPECT_NE(dialled.error().message.find("ENGRAM_GIN_SECRET"), std::string::npos);
 }
@@ -166,10 +165,9 @@ TEST(Settings, AreReadAndRefused) {
   EXPECT_EQ(some->transport, Transport::tcp);
   EXPECT_EQ(some->ring_depth, 1024u);
   EXPECT_FALSE(some->engine.kernels_allowed);
-  for (const auto& [name, text] : {std::pair{"ENGRAM_GIN_TRANSPORT", "smoke"},
-                                   std::pair{"ENGRAM_GIN_WORKERS", "65"},
-                                   std::pair{"ENGRAM_GIN_SLOTS", "x"},
-                                   std::pair{"ENGRAM_GIN_KERNELS", "yes"}}) {
+  for (const auto& [name, text] :
+       {std::pair{"ENGRAM_GIN_TRANSPORT", "smoke"}, std::pair{"ENGRAM_GIN_WORKERS", "65"},
+        std::pair{"ENGRAM_GIN_SLOTS", "x"}, std::pair{"ENGRAM_GIN_KERNELS", "yes"}}) {
     const auto refused = from({{name, text}});
     ASSERT_FALSE(refused.has_value()) << name;
     EXPECT_NE(refused.error().message.find(std::string(name) + "=" + text), std::string::npos)

@@ -12,10 +12,10 @@ namespace engram::gin_plugin {
 /// sees the other's word, so no copy is done both by a late kernel and by the batch's second run
 /// after that has been reported.
 struct BatchControl {
-  alignas(64) std::uint32_t started;         ///< device: a block has begun
-  alignas(64) std::uint32_t revoked;         ///< host: blocks that have not begun must not copy
-  alignas(64) std::uint64_t kernel_done;     ///< device: 2 * batch id, + 1 if a block held back
-  alignas(64) std::uint64_t copies_done;     ///< copy engine: batch id
+  alignas(64) std::uint32_t started;      ///< device: a block has begun
+  alignas(64) std::uint32_t revoked;      ///< host: blocks that have not begun must not copy
+  alignas(64) std::uint64_t kernel_done;  ///< device: 2 * batch id, + 1 if a block held back
+  alignas(64) std::uint64_t copies_done;  ///< copy engine: batch id
 };
 
 /// One batch's counts, in device memory; the last block resets them.

@@ -67,10 +67,9 @@ class CudaDevice final : public Device {
   }
 
   Result<std::function<void()>> pin(std::span<std::byte> memory) override {
-    auto ok = check(*api_,
-                    api_->mem_host_register(memory.data(), memory.size(),
-                                            CU_MEMHOSTREGISTER_PORTABLE),
-                    fmt::format("pinning {} shared bytes", memory.size()));
+    auto ok = check(
+        *api_, api_->mem_host_register(memory.data(), memory.size(), CU_MEMHOSTREGISTER_PORTABLE),
+        fmt::format("pinning {} shared bytes", memory.size()));
     if (!ok) return tl::unexpected(ok.error());
     return std::function<void()>(
         [api = api_, data = memory.data()] { api->mem_host_unregister(data); });
@@ -90,8 +89,7 @@ class CudaDevice final : public Device {
   }
 
   Result<void> upload(std::byte* dst, std::span<const std::byte> src) override {
-    auto ok = check(*api_,
-                    api_->memcpy_htod_async(address(dst), src.data(), src.size(), stream_),
+    auto ok = check(*api_, api_->memcpy_htod_async(address(dst), src.data(), src.size(), stream_),
                     "copying to the device");
     if (!ok) return ok;
     return check(*api_, api_->stream_synchronize(stream_), "copying to the device");

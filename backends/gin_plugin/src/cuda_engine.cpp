@@ -113,8 +113,9 @@ Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   slots_.resize(2 * policy_.slots + 2);
   const std::size_t copy_bytes = policy_.slot_copies * sizeof(Copy);
   const std::size_t slot_bytes = copy_bytes + sizeof(BatchControl);
-  auto ok = check(*api_, api_->mem_host_alloc(&pinned_, slots_.size() * slot_bytes,
-                                              CU_MEMHOSTALLOC_PORTABLE), "pinning batch slots");
+  auto ok = check(
+      *api_, api_->mem_host_alloc(&pinned_, slots_.size() * slot_bytes, CU_MEMHOSTALLOC_PORTABLE),
+      "pinning batch slots");
   if (!ok) return ok;
   std::memset(pinned_, 0, slots_.size() * slot_bytes);
   auto* at = static_cast<std::byte*>(pinned_);
@@ -129,8 +130,9 @@ Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   if (!second) return tl::unexpected(second.error());
   second_ = std::move(*second);
   ok = check(*api_, second_->inside([&] {
-               return api_->stream_create(&copy_stream_, CU_STREAM_NON_BLOCKING, -5);
-             }), "creating a copy stream");
+    return api_->stream_create(&copy_stream_, CU_STREAM_NON_BLOCKING, -5);
+  }),
+             "creating a copy stream");
   if (!ok) return ok;
   ok = check(*api_, api_->stream_create(&store_stream_, CU_STREAM_NON_BLOCKING, -5),
              "creating a stream for stores");
@@ -184,7 +186,8 @@ Result<BatchId> CudaEngine::submit(std::size_t count) {
         slot.copies);
   }
   const bool avoid = avoiding();
-  const bool kernel = small > policy_.copy_engine_below && (!avoid || small >= policy_.second_context_above);
+  const bool kernel =
+      small > policy_.copy_engine_below && (!avoid || small >= policy_.second_context_above);
   Result<void> ok;
   if (!kernel) {
     ok = start_copies(slot, 0);

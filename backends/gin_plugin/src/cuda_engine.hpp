@@ -18,7 +18,7 @@ struct Avoidance {
 
 /// The application's context is current; `own` is shared by the device's engines.
 [[nodiscard]] Result<std::unique_ptr<Engine>> make_cuda_engine(
-    std::shared_ptr<const CudaApi> api, std::shared_ptr<OwnContext> own,
-    const EnginePolicy& policy, std::shared_ptr<Avoidance> avoidance);
+    std::shared_ptr<const CudaApi> api, std::shared_ptr<OwnContext> own, const EnginePolicy& policy,
+    std::shared_ptr<Avoidance> avoidance);
 
 }  // namespace engram::gin_plugin

@@ -47,8 +47,8 @@ Result<std::unique_ptr<CudaLane>> CudaLane::create(std::shared_ptr<const CudaApi
 /// With the lane's context current.
 Result<void> CudaLane::set_up(std::size_t slots) {
   const CudaApi& cuda = *api_;
-  auto ok = check(cuda, cuda.module_load_data(&module_, engram_gin_kernels),
-                  "loading the copy kernels");
+  auto ok =
+      check(cuda, cuda.module_load_data(&module_, engram_gin_kernels), "loading the copy kernels");
   if (!ok) return ok;
   ok = check(cuda, cuda.module_get_function(&copy_, module_, "engram_gin_copy"),
              "finding engram_gin_copy");
@@ -91,8 +91,8 @@ CudaLane::~CudaLane() {
   });
 }
 
-Result<void> CudaLane::launch(bool adds, const void* list, std::size_t count,
-                              BatchControl* control, std::size_t slot, std::uint64_t id) {
+Result<void> CudaLane::launch(bool adds, const void* list, std::size_t count, BatchControl* control,
+                              std::size_t slot, std::uint64_t id) {
   Result<void> ok;
   inside([&] {
     ok = launch_here(adds, list, count, control, slot, id);
@@ -102,7 +102,7 @@ Result<void> CudaLane::launch(bool adds, const void* list, std::size_t count,
 }
 
 Result<void> CudaLane::launch_here(bool adds, const void* list, std::size_t count,
-                              BatchControl* control, std::size_t slot, std::uint64_t id) {
+                                   BatchControl* control, std::size_t slot, std::uint64_t id) {
   const CudaApi& cuda = *api_;
   auto number = static_cast<unsigned>(count);
   CUdeviceptr tally = tallies_ + slot * sizeof(BatchTally);

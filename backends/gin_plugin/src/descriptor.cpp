@@ -80,12 +80,11 @@ bool RingReader::next(DescriptorWords& words) {
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t any = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    words[i] = std::atomic_ref<const std::uint64_t>(slot[i]).load(std::memory_order_relaxed);
+    words[i] = std::atomic_ref<const std::uint64_t>(slot[i]).load(std::memory_order_acquire);
     all &= words[i];
     any |= words[i];
   }
   if ((owner == 1 ? all & 1 : any & 1) != owner) return false;
-  std::atomic_thread_fence(std::memory_order_acquire);
   ++index_;
   return true;
 }

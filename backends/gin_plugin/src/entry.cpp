@@ -54,7 +54,8 @@ Result<std::unique_ptr<Plugin>> load_plugin(abi::Logger log) {
   }
   if (version > abi::kNewestNccl) {
     plugin->say(false, fmt::format("NCCL {} is newer than {}, the last this plugin was checked "
-                                   "against", version, abi::kNewestNccl));
+                                   "against",
+                                   version, abi::kNewestNccl));
   }
   return plugin;
 }
@@ -116,8 +117,8 @@ abi::Status plugin_listen(void* ctx, int, void* handle, void** listener) {
   if (!plugin) return report(Plugin{}, plugin.error());
   auto open = std::make_unique<OpenListener>();
   open->plugin = **plugin;
-  auto made = open_listener(open->plugin.settings,
-                            {static_cast<std::byte*>(handle), abi::kHandleBytes});
+  auto made =
+      open_listener(open->plugin.settings, {static_cast<std::byte*>(handle), abi::kHandleBytes});
   if (!made) return report(open->plugin, made.error());
   open->listener = std::move(*made);
   *listener = open.release();
@@ -145,8 +146,8 @@ abi::Status plugin_connect(void*, void* handles[], int num_ranks, int rank, void
   return abi::Status::success;
 }
 
-abi::Status plugin_register(void* comm, void* data, std::size_t size, int type,
-                            std::uint64_t flags, void** region) {
+abi::Status plugin_register(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region) {
   auto* c = static_cast<Comm*>(comm);
   auto made = c->fabric->register_region(static_cast<std::byte*>(data), Bytes{size},
                                          type == abi::kPointerHost, flags);

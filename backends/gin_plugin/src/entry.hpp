@@ -43,8 +43,8 @@ abi::Status plugin_devices(int* num_devices);
 abi::Status plugin_listen(void* ctx, int device, void* handle, void** listener);
 abi::Status plugin_connect(void* ctx, void* handles[], int num_ranks, int rank, void* listener,
                            void** comm);
-abi::Status plugin_register(void* comm, void* data, std::size_t size, int type,
-                            std::uint64_t flags, void** region);
+abi::Status plugin_register(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region);
 abi::Status plugin_deregister(void* comm, void* region);
 abi::Status plugin_destroy_context(void* contexts);
 abi::Status plugin_close_comm(void* comm);

@@ -75,17 +75,23 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   for (std::size_t r = 0; r < handles.size(); ++r) {
     std::memcpy(&endpoints[r], handles[r], sizeof(Endpoint));
   }
-  shared_.reset(nullptr);
-  auto mesh = Mesh::connect(listener, endpoints, self, settings_, [this](Rank, const Error& error) {
-    if (!closing_) fail_all(error);
-  });
+  auto mesh = Mesh::connect(listener, endpoints, self, settings_);
   if (!mesh) return tl::unexpected(mesh.error());
   mesh_ = std::move(*mesh);
   regions_ = std::make_unique<Regions>(*device_, *mesh_, settings_);
-  shared_.reset(new WorkerShared{*device_, *regions_, self,
-                                 static_cast<std::uint32_t>(handles.size()), settings_.spin_time,
-                                 nullptr, {}, {}});
+  shared_.reset(new WorkerShared{*device_,
+                                 *regions_,
+                                 self,
+                                 static_cast<std::uint32_t>(handles.size()),
+                                 settings_.spin_time,
+                                 nullptr,
+                                 {},
+                                 {}});
   shared_->fail = [this](const Error& error) { fail_all(error); };
+  // From here on other threads may report errors, which needs all of the above.
+  mesh_->watch([this](Rank, const Error& error) {
+    if (!closing_) fail_all(error);
+  });
   auto remote = make_remote(
       *device_, *mesh_, *regions_, [this](const RemoteSignal& s) { return apply(s); },
       [this](const Error& error) {
@@ -94,7 +100,6 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   if (!remote) return tl::unexpected(remote.error());
   remote_ = std::move(*remote);
   shared_->remote = remote_.get();
-  if (error()) shared_->failed = true;
   return {};
 }
 
@@ -104,7 +109,7 @@ FabricImpl::~FabricImpl() {
   workers_.clear();
   if (mesh_) mesh_->say_goodbye();
   remote_.reset();
-  mesh_.reset();
+  if (mesh_) mesh_->stop();
 }
 
 void FabricImpl::fail_all(const Error& error) {
@@ -113,11 +118,11 @@ void FabricImpl::fail_all(const Error& error) {
     if (error_) return;
     error_ = error;
   }
-  if (shared_) shared_->failed = true;
+  shared_->failed = true;
   say_(true, fmt::format("{}; outstanding and later operations end without data", error.message));
-  if (mesh_) mesh_->give_up(error.message);
+  mesh_->give_up(error.message);
   // The peers' kernels wait for this rank as well.
-  if (mesh_ && error.code != ErrorCode::peer_lost) mesh_->say_failed(error.message);
+  if (error.code != ErrorCode::peer_lost) mesh_->say_failed(error.message);
 }
 
 void FabricImpl::deregister_region(Region* region) {
@@ -162,8 +167,8 @@ bool FabricImpl::apply(const RemoteSignal& signal) {
 Result<void> FabricImpl::share_memory(ContextSet& set, const SetOffer& mine) {
   const std::uint64_t words = set.num_counters + set.num_signals;
   const std::uint64_t stride = words * sizeof(abi::Counter);
-  const Bytes size = align_up(Bytes{std::max<std::uint64_t>(mine.num_contexts * stride, 1)},
-                              Bytes{4096});
+  const Bytes size =
+      align_up(Bytes{std::max<std::uint64_t>(mine.num_contexts * stride, 1)}, Bytes{4096});
   auto own = SharedMemory::create(size);
   if (!own) return tl::unexpected(own.error());
   set.own = std::move(*own);
@@ -272,8 +277,8 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
   if (ok) ok = share_memory(*set, mine);
   constexpr std::uint32_t kDeepest = 1 << 16;
   const auto asked = static_cast<std::uint32_t>(std::max(config.queue_depth, 1));
-  const std::uint32_t depth = std::bit_ceil(std::max(settings_.ring_depth,
-                                                     std::min(asked, kDeepest)));
+  const std::uint32_t depth =
+      std::bit_ceil(std::max(settings_.ring_depth, std::min(asked, kDeepest)));
   if (ok) ok = make_rings(*set, depth);
   // Nobody signals a context before all ranks have it.
   if (ok) {

@@ -19,16 +19,16 @@ abi::Status properties(int device, abi::NetProperties* properties) {
 abi::Status create_context(void* comm, abi::GinConfig* config, void** gin_ctx,
                            abi::DeviceHandle** handle) {
   auto* c = static_cast<Comm*>(comm);
-  auto set = c->fabric->create_gpi({config->num_contexts, config->num_signals,
-                                    config->num_counters, config->queue_depth});
+  auto set = c->fabric->create_gpi(
+      {config->num_contexts, config->num_signals, config->num_counters, config->queue_depth});
   if (!set) return report(c->plugin, set.error());
   *handle = handle_of(*set);
   *gin_ctx = new OpenContexts{c, *set};
   return abi::Status::success;
 }
 
-abi::Status register_region(void* comm, void* data, std::size_t size, int type,
-                            std::uint64_t flags, void** region, void** device_region) {
+abi::Status register_region(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region, void** device_region) {
   const abi::Status status = plugin_register(comm, data, size, type, flags, region);
   if (status == abi::Status::success) {
     const std::uintptr_t id = id_of(static_cast<Region*>(*region));
@@ -37,8 +37,8 @@ abi::Status register_region(void* comm, void* data, std::size_t size, int type,
   return status;
 }
 
-abi::Status register_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t,
-                             int, std::uint64_t flags, void** region, void** device_region) {
+abi::Status register_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t, int,
+                             std::uint64_t flags, void** region, void** device_region) {
   return register_region(comm, data, size, type, flags, region, device_region);
 }
 

@@ -27,7 +27,8 @@ class HostEngine final : public Engine {
   std::size_t preferred() const override { return options_.slot_copies; }
 
   Result<BatchId> submit(std::size_t count) override {
-    Batch batch{++last_, 0, {room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(count)}, {}};
+    Batch batch{
+        ++last_, 0, {room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(count)}, {}};
     batches_.push_back(std::move(batch));
     return BatchId{last_};
   }

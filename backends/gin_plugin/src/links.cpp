@@ -58,8 +58,8 @@ Result<void> LinksImpl::set_up(Device& device, Mesh& mesh) {
     link->rank = Rank{r};
     if (Rank{r} != self_) {
       const int family = mesh.same_host(Rank{r}) ? AF_UNIX : AF_INET;
-      link->socket = std::make_unique<Socket>(
-          io_, asio::generic::stream_protocol(family, 0), mesh.take_data_socket(Rank{r}).release());
+      link->socket = std::make_unique<Socket>(io_, asio::generic::stream_protocol(family, 0),
+                                              mesh.take_data_socket(Rank{r}).release());
       read_head(*link);
     }
     links_.push_back(std::move(link));
@@ -112,17 +112,18 @@ void LinksImpl::write_next(Link& link) {
 
 void LinksImpl::read_head(Link& link) {
   link.coming = {};
-  asio::async_read(*link.socket, asio::buffer(&link.coming.head, sizeof(MessageHead)),
-                   [this, &link](const boost::system::error_code& error, std::size_t) {
-                     if (error) return lost(link, error);
-                     auto size = check_head(link.coming.head);
-                     if (!size) {
-                       return events_.failed(within(size.error(), "rank ", self_.value,
-                                                    " from rank ", link.rank.value).value());
-                     }
-                     link.coming.entries.resize(*size);
-                     read_body(link);
-                   });
+  asio::async_read(
+      *link.socket, asio::buffer(&link.coming.head, sizeof(MessageHead)),
+      [this, &link](const boost::system::error_code& error, std::size_t) {
+        if (error) return lost(link, error);
+        auto size = check_head(link.coming.head);
+        if (!size) {
+          return events_.failed(
+              within(size.error(), "rank ", self_.value, " from rank ", link.rank.value).value());
+        }
+        link.coming.entries.resize(*size);
+        read_body(link);
+      });
 }
 
 /// Entries and payload; waits without reading while no buffer is free.
@@ -157,11 +158,11 @@ void LinksImpl::release(Incoming& message) {
 }
 
 void LinksImpl::lost(Link& link, const boost::system::error_code& error) {
-  // An orderly end is told, or not, by the control connection.
-  if (error == asio::error::operation_aborted || error == asio::error::eof) return;
-  events_.failed({ErrorCode::peer_lost,
-                  fmt::format("rank {} lost its data connection to rank {}: {}", self_.value,
-                              link.rank.value, error.message())});
+  if (error == asio::error::operation_aborted) return;
+  if (error == asio::error::eof) return events_.closed(link.rank);
+  events_.failed(
+      {ErrorCode::peer_lost, fmt::format("rank {} lost its data connection to rank {}: {}",
+                                         self_.value, link.rank.value, error.message())});
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ struct Incoming {
 /// What Links tells, on its own thread.
 struct LinkEvents {
   std::function<void(Rank, Incoming)> received;
-  std::function<void()> sent;  ///< a message left: its buffer is free again
+  std::function<void()> sent;        ///< a message left: its buffer is free again
+  std::function<void(Rank)> closed;  ///< the peer's end of the stream
   std::function<void(Error)> failed;
 };
 

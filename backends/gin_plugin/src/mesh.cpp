@@ -39,13 +39,11 @@ struct Mesh::Io {
   std::vector<std::unique_ptr<asio::posix::stream_descriptor>> watched;
 };
 
-Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
-                                            std::span<const Endpoint> endpoints, Rank self,
-                                            const Settings& settings, OnLost on_lost) {
+Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const Endpoint> endpoints,
+                                            Rank self, const Settings& settings) {
   std::unique_ptr<Mesh> mesh(new Mesh);
   mesh->self_ = self;
   mesh->exchange_limit_ = settings.exchange_limit;
-  mesh->on_lost_ = std::move(on_lost);
   const Deadline deadline = after(settings.exchange_limit);
   for (std::uint32_t r = 0; r < endpoints.size(); ++r) {
     const Endpoint& there = endpoints[r];
@@ -63,8 +61,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
   for (std::uint32_t r = 0; r < self.value; ++r) {
     Peer& peer = *mesh->peers_[r];
     for (const Channel channel : {Channel::control, Channel::data}) {
-      auto socket =
-          dial(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
+      auto socket = dial(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
       if (!socket) return within(socket.error(), "rank ", self.value, " to rank ", r);
       (channel == Channel::control ? peer.control : peer.data) = std::move(*socket);
     }
@@ -84,27 +81,32 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener,
     place = std::move(accepted->socket);
     --missing;
   }
-  mesh->io_ = std::make_unique<Io>();
-  for (auto& peer : mesh->peers_) {
-    mesh->io_->watched.push_back(nullptr);
-    if (peer->rank == self) continue;
-    mesh->io_->watched.back() = std::make_unique<asio::posix::stream_descriptor>(
-        mesh->io_->context, peer->control.get());
-    mesh->listen_to(*peer);
-  }
-  mesh->thread_ = std::thread([raw = mesh.get()] { raw->io_->context.run(); });
   return mesh;
 }
 
-Mesh::~Mesh() {
-  if (io_) {
-    io_->context.stop();
-    if (thread_.joinable()) thread_.join();
-    for (auto& descriptor : io_->watched) {
-      if (descriptor) descriptor->release();
-    }
+void Mesh::watch(OnLost on_lost) {
+  on_lost_ = std::move(on_lost);
+  io_ = std::make_unique<Io>();
+  for (auto& peer : peers_) {
+    io_->watched.push_back(nullptr);
+    if (peer->rank == self_) continue;
+    io_->watched.back() =
+        std::make_unique<asio::posix::stream_descriptor>(io_->context, peer->control.get());
+    listen_to(*peer);
+  }
+  thread_ = std::thread([this] { io_->context.run(); });
+}
+
+void Mesh::stop() {
+  if (!io_ || !thread_.joinable()) return;
+  io_->context.stop();
+  thread_.join();
+  for (auto& descriptor : io_->watched) {
+    if (descriptor) descriptor->release();
   }
 }
+
+Mesh::~Mesh() { stop(); }
 
 void Mesh::send_to(Peer& peer, std::uint32_t kind, std::uint64_t sequence,
                    std::span<const std::byte> payload, std::span<const int> fds) {
@@ -132,8 +134,7 @@ Result<std::vector<Offer>> Mesh::exchange(std::span<const std::byte> payload,
   const std::uint64_t sequence = next_sequence_++;
   for (auto& peer : peers_) {
     if (peer->rank == self_) continue;
-    send_to(*peer, kExchange, sequence, payload,
-            peer->same_host ? fds : std::span<const int>{});
+    send_to(*peer, kExchange, sequence, payload, peer->same_host ? fds : std::span<const int>{});
   }
   std::vector<Offer> offers(peers_.size());
   offers[self_.value].payload.assign(payload.begin(), payload.end());
@@ -141,9 +142,9 @@ Result<std::vector<Offer>> Mesh::exchange(std::span<const std::byte> payload,
   std::unique_lock lock(mutex_);
   for (auto& peer : peers_) {
     if (peer->rank == self_) continue;
-    const bool told = arrived_.wait_until(
-        lock, deadline,
-        [&] { return !peer->mailbox.empty() || peer->lost || peer->left || given_up_; });
+    const bool told = arrived_.wait_until(lock, deadline, [&] {
+      return !peer->mailbox.empty() || peer->lost || peer->left || given_up_;
+    });
     if (peer->mailbox.empty()) {
       if (given_up_) return fail(ErrorCode::peer_lost, *given_up_);
       if (!told) {
@@ -194,17 +195,16 @@ void Mesh::lose(Peer& peer, Error error) {
     peer.why = error.message;
   }
   arrived_.notify_all();
-  on_lost_(peer.rank, Error{ErrorCode::peer_lost, fmt::format("rank {} lost rank {}: {}",
-                                                              self_.value, peer.rank.value,
-                                                              error.message)});
+  on_lost_(peer.rank,
+           Error{ErrorCode::peer_lost, fmt::format("rank {} lost rank {}: {}", self_.value,
+                                                   peer.rank.value, error.message)});
 }
 
 void Mesh::listen_to(Peer& peer) {
-  io_->watched[peer.rank.value]->async_wait(
-      asio::posix::descriptor_base::wait_read,
-      [this, &peer](const boost::system::error_code& error) {
-        if (!error) take_in(peer);
-      });
+  io_->watched[peer.rank.value]->async_wait(asio::posix::descriptor_base::wait_read,
+                                            [this, &peer](const boost::system::error_code& error) {
+                                              if (!error) take_in(peer);
+                                            });
 }
 
 /// Reads all that is there, then waits for more.

@@ -29,9 +29,13 @@ class Mesh {
   /// Collective: returns once this rank has a control and a data connection to every other.
   [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(Listener& listener,
                                                              std::span<const Endpoint> endpoints,
-                                                             Rank self, const Settings& settings,
-                                                             OnLost on_lost);
+                                                             Rank self, const Settings& settings);
   ~Mesh();
+
+  /// Starts the thread that listens to the peers; exchanges need it. Once.
+  void watch(OnLost on_lost);
+  /// Ends that thread: on_lost is not called any more.
+  void stop();
 
   [[nodiscard]] std::size_t num_ranks() const { return peers_.size(); }
   [[nodiscard]] Rank self() const { return self_; }

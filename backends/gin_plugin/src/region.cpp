@@ -73,8 +73,8 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
     region->mirror = SignalMirror(std::move(*memory), words);
     region->stored.resize(words);
   }
-  append(payload, RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size()),
-                              words});
+  append(payload,
+         RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size()), words});
   for (const ExportedSegment& s : *segments) {
     append(payload, SegmentOffer{s.offset, s.size, s.allocation_offset, s.allocation_size,
                                  s.handle ? 1u : 0u, s.on_host ? 1u : 0u});

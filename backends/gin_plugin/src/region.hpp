@@ -73,9 +73,9 @@ struct Region {
   RegionId id = 0;
   std::byte* data = nullptr;
   std::uint64_t size = 0;
-  bool plain_host = false;           ///< ordinary memory of this process: read when posted
-  SignalMirror mirror;               ///< of a region of signals that only the plugin changes
-  std::vector<PeerRegion> peers;     ///< [num_ranks]
+  bool plain_host = false;        ///< ordinary memory of this process: read when posted
+  SignalMirror mirror;            ///< of a region of signals that only the plugin changes
+  std::vector<PeerRegion> peers;  ///< [num_ranks]
   // The storing worker's.
   std::uint64_t stored_version = 0;
   std::vector<std::uint64_t> stored;  ///< [mirror.num_words()]

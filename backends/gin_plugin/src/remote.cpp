@@ -34,6 +34,7 @@ struct Owner {
   // Guarded by the Remote's mutex.
   std::deque<Job> jobs;
   std::deque<Incoming> received;
+  bool closed = false;
   // The executor's.
   std::map<std::uint64_t, Request> requests;
 };
@@ -117,16 +118,23 @@ Result<void> RemoteImpl::set_up(Mesh& mesh) {
     owners_.push_back(std::make_unique<Owner>());
     owners_.back()->rank = Rank{r};
   }
-  auto links = Links::create(
-      device_, mesh,
-      {[this](Rank from, Incoming message) {
-         {
-           const std::lock_guard lock(mutex_);
-           owners_[from.value]->received.push_back(std::move(message));
-         }
-         wake();
-       },
-       [this] { wake(); }, [this](Error error) { fail_once(std::move(error)); }});
+  auto links = Links::create(device_, mesh,
+                             {[this](Rank from, Incoming message) {
+                                {
+                                  const std::lock_guard lock(mutex_);
+                                  owners_[from.value]->received.push_back(std::move(message));
+                                }
+                                wake();
+                              },
+                              [this] { wake(); },
+                              [this](Rank from) {
+                                {
+                                  const std::lock_guard lock(mutex_);
+                                  owners_[from.value]->closed = true;
+                                }
+                                wake();
+                              },
+                              [this](Error error) { fail_once(std::move(error)); }});
   if (!links) return tl::unexpected(links.error());
   links_ = std::move(*links);
   executor_ = std::thread([this] { execute(); });
@@ -202,6 +210,7 @@ void RemoteImpl::execute() {
 bool RemoteImpl::serve(Owner& owner) {
   std::optional<Incoming> message;
   std::optional<Job> job;
+  bool deserted = false;
   {
     const std::lock_guard lock(mutex_);
     if (!owner.received.empty()) {
@@ -212,6 +221,13 @@ bool RemoteImpl::serve(Owner& owner) {
       job = std::move(owner.jobs.front());
       owner.jobs.pop_front();
     }
+    deserted = owner.closed && !message && (job || !owner.jobs.empty() || !owner.requests.empty());
+  }
+  if (deserted) {
+    fail_once({ErrorCode::peer_lost,
+               fmt::format("rank {} left while rank {} still had {} requests to it",
+                           owner.rank.value, self_.value, owner.requests.size() + (job ? 1 : 0))});
+    return false;
   }
   bool busy = false;
   if (message) {
@@ -263,8 +279,8 @@ bool RemoteImpl::start_job(Owner& owner, Job& job) {
     if (message.buffer == nullptr) return false;
     std::vector<Copy> gather;
     for (const RemoteCopy& copy : job.copies) {
-      gather.push_back({copy.local, message.buffer + message.head.payload, copy.size, 0,
-                        copy.value});
+      gather.push_back(
+          {copy.local, message.buffer + message.head.payload, copy.size, 0, copy.value});
       message.head.payload += copy.size;
     }
     if (auto ok = run_copies(gather); !ok) fail_once(ok.error());
@@ -460,8 +476,8 @@ Result<void> RemoteImpl::run_copies(std::vector<Copy>& copies) {
 Result<std::unique_ptr<Remote>> make_remote(Device& device, Mesh& mesh, Regions& regions,
                                             ApplySignal apply_signal,
                                             std::function<void(Error)> on_error) {
-  auto remote = std::make_unique<RemoteImpl>(device, regions, mesh.self(),
-                                             std::move(apply_signal), std::move(on_error));
+  auto remote = std::make_unique<RemoteImpl>(device, regions, mesh.self(), std::move(apply_signal),
+                                             std::move(on_error));
   auto ok = remote->set_up(mesh);
   if (!ok) return tl::unexpected(ok.error());
   return remote;

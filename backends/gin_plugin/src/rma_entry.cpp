@@ -24,8 +24,8 @@ abi::Status create_context(void* comm, abi::RmaConfig* config, void** rma_ctx) {
   return abi::Status::success;
 }
 
-abi::Status register_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t,
-                             int, std::uint64_t flags, void** region) {
+abi::Status register_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t, int,
+                             std::uint64_t flags, void** region) {
   return plugin_register(comm, data, size, type, flags, region);
 }
 
@@ -71,8 +71,7 @@ abi::Status put(void* rma_ctx, int context, std::uint64_t src_offset, void* src_
 abi::Status put_signal(void* rma_ctx, int context, std::uint64_t src_offset, void* src_region,
                        std::size_t size, std::uint64_t dst_offset, void* dst_region,
                        std::uint32_t rank, std::uint64_t signal_offset, void* signal_region,
-                       std::uint64_t signal_value, std::uint32_t signal_op, bool,
-                       void** request) {
+                       std::uint64_t signal_value, std::uint32_t signal_op, bool, void** request) {
   Operation op = put_operation(src_offset, src_region, size, dst_offset, dst_region, rank);
   op.signal_value = signal_op == abi::kSignalIncrement ? 1 : signal_value;
   return start(*static_cast<OpenContexts*>(rma_ctx), context, op, signal_region, signal_offset,

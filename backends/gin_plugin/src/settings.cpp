@@ -21,8 +21,7 @@ Result<std::uint64_t> number(const char* name, const std::string& text, std::uin
 
 }  // namespace
 
-Result<Settings> read_settings(
-    const std::function<std::optional<std::string>(const char*)>& get) {
+Result<Settings> read_settings(const std::function<std::optional<std::string>(const char*)>& get) {
   Settings settings;
   if (auto text = get("ENGRAM_GIN_TRANSPORT"); text && *text != "auto") {
     if (*text != "tcp") {

@@ -25,8 +25,8 @@ constexpr auto kHandshakeLimit = std::chrono::seconds(5);
 
 Result<void> wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return fail(ErrorCode::timed_out, "socket: nothing before the deadline");
     pollfd entry{fd, events, 0};
     const int ready = poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
@@ -211,8 +211,7 @@ Result<void> write_all(int fd, std::span<const std::byte> text, Deadline deadlin
 Result<Listener> Listener::open(const Settings& settings) {
   auto address = choose_address(settings.address);
   if (!address) return tl::unexpected(address.error());
-  if (settings.transport == Transport::tcp && settings.address.empty() &&
-      settings.secret.empty()) {
+  if (settings.transport == Transport::tcp && settings.address.empty() && settings.secret.empty()) {
     *address = INADDR_LOOPBACK;  // forced TCP without a secret stays on this host
   }
   Listener listener;
@@ -246,8 +245,8 @@ Result<Listener> Listener::open(const Settings& settings) {
 Result<Accepted> Listener::accept(const std::string& secret, Deadline deadline) {
   for (;;) {
     pollfd entries[2] = {{unix_.get(), POLLIN, 0}, {tcp_.get(), POLLIN, 0}};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return fail(ErrorCode::timed_out, "no connection before the deadline");
     const nfds_t count = tcp_ ? 2 : 1;
     if (poll(entries, count, static_cast<int>(std::min<std::int64_t>(left.count(), 1000))) <= 0) {
@@ -257,8 +256,8 @@ Result<Accepted> Listener::accept(const std::string& secret, Deadline deadline) 
       if (entries[i].revents == 0) continue;
       FileHandle socket(accept4(entries[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) continue;
-      const auto limit = std::min<Deadline>(deadline,
-                                            std::chrono::steady_clock::now() + kHandshakeLimit);
+      const auto limit =
+          std::min<Deadline>(deadline, std::chrono::steady_clock::now() + kHandshakeLimit);
       auto accepted = greet(std::move(socket), endpoint_, secret, limit);
       if (accepted) return accepted;
     }
@@ -268,11 +267,12 @@ Result<Accepted> Listener::accept(const std::string& secret, Deadline deadline) 
 Result<FileHandle> dial(const Endpoint& to, bool use_unix, Rank self, Channel channel,
                         const std::string& secret, Deadline deadline) {
   if (!use_unix && to.port == 0) {
-    return fail(ErrorCode::unsupported, "the peer offers no TCP socket: set ENGRAM_GIN_SECRET to "
+    return fail(ErrorCode::unsupported,
+                "the peer offers no TCP socket: set ENGRAM_GIN_SECRET to "
                 "the same random text on all hosts, which sockets between hosts require");
   }
-  FileHandle socket(::socket(use_unix ? AF_UNIX : AF_INET,
-                             SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileHandle socket(
+      ::socket(use_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   socklen_t length = sizeof(sockaddr_in);
   const sockaddr_un name = abstract_address(to, length);
   const sockaddr_in inet = inet_address(to.address, to.port);

@@ -29,11 +29,11 @@ struct Endpoint {
 
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
-  std::uint16_t port = 0;                 ///< host byte order
-  std::uint32_t address = 0;              ///< IPv4, host byte order
+  std::uint16_t port = 0;     ///< host byte order
+  std::uint32_t address = 0;  ///< IPv4, host byte order
   std::uint32_t reserved = 0;
-  std::array<std::byte, 32> host{};       ///< equal where UNIX sockets reach: boot and net namespace
-  std::array<std::byte, 32> token{};      ///< random; known to the job's ranks alone
+  std::array<std::byte, 32> host{};   ///< equal where UNIX sockets reach: boot and net namespace
+  std::array<std::byte, 32> token{};  ///< random; known to the job's ranks alone
   std::array<std::byte, 32> unix_name{};  ///< of an abstract UNIX socket
 };
 static_assert(sizeof(Endpoint) == 112);
@@ -67,8 +67,7 @@ class Listener {
 
 /// Connects to a rank's listener and proves to be `self`.
 /// Errors: io, timed_out; invalid_argument when the other side does not know the secret.
-[[nodiscard]] Result<FileHandle> dial(const Endpoint& to, bool use_unix, Rank self,
-                                      Channel channel, const std::string& secret,
-                                      Deadline deadline);
+[[nodiscard]] Result<FileHandle> dial(const Endpoint& to, bool use_unix, Rank self, Channel channel,
+                                      const std::string& secret, Deadline deadline);
 
 }  // namespace engram::gin_plugin

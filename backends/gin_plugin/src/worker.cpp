@@ -183,8 +183,8 @@ bool Worker::deliver(ContextState& context, const Pending& pending) {
     std::atomic_ref(signals[pending.index].value)
         .fetch_add(pending.value, std::memory_order_acq_rel);
   } else {
-    shared_.remote->signal(Rank{pending.peer}, {context.set->instance, context.index,
-                                                pending.index, pending.value});
+    shared_.remote->signal(Rank{pending.peer},
+                           {context.set->instance, context.index, pending.index, pending.value});
   }
   return true;
 }

@@ -69,7 +69,7 @@ class Worker {
   std::vector<ContextState*> contexts_;
   std::span<Copy> open_;
   std::size_t count_ = 0;
-  bool urgent_ = false;  ///< something waits for the open batch
+  bool urgent_ = false;          ///< something waits for the open batch
   std::uint64_t submitted_ = 0;  ///< number of the last batch given to the engine
   std::uint64_t completed_ = 0;
   std::deque<std::pair<std::uint64_t, BatchId>> in_flight_;

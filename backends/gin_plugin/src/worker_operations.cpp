@@ -30,7 +30,9 @@ bool Worker::take_descriptors(ContextState& context) {
   DescriptorWords words;
   unsigned taken = 0;
   while (taken < kAtATime) {
-    if (!ensure_open() || !room() || count_ >= engine_->preferred()) break;
+    // After a failure descriptors are read without a slot: nothing is copied any more.
+    const bool can_copy = ensure_open() && room() && count_ < engine_->preferred();
+    if (!can_copy && !shared_.failed.load(std::memory_order_relaxed)) break;
     if (!context.ring.next(words)) break;
     ++taken;
     auto op = decode(words);
@@ -50,7 +52,8 @@ bool Worker::take_descriptors(ContextState& context) {
 bool Worker::take_requests(ContextState& context) {
   RmaOperation rma;
   bool any = false;
-  while (ensure_open() && room() && context.queue->pop(rma)) {
+  while (((ensure_open() && room()) || shared_.failed.load(std::memory_order_relaxed)) &&
+         context.queue->pop(rma)) {
     take_rma(context, rma);
     any = true;
   }
@@ -59,10 +62,9 @@ bool Worker::take_requests(ContextState& context) {
 }
 
 void Worker::refuse(const ContextState& context, const Operation& op, Error error) {
-  shared_.fail(Error{error.code,
-                     fmt::format("rank {}, context {}, operation {} to peer {}: {}",
-                                 shared_.self.value, context.index, static_cast<int>(op.code),
-                                 op.peer, error.message)});
+  shared_.fail(Error{error.code, fmt::format("rank {}, context {}, operation {} to peer {}: {}",
+                                             shared_.self.value, context.index,
+                                             static_cast<int>(op.code), op.peer, error.message)});
 }
 
 void Worker::take(ContextState& context, const Operation& op) {
@@ -73,11 +75,12 @@ void Worker::take(ContextState& context, const Operation& op) {
     pending.index = index;
     return pending;
   };
-  const bool counts = op.counted() || op.code == OpCode::counter_reset ||
-                      op.code == OpCode::counter_reset_quiet;
+  const bool counts =
+      op.counted() || op.code == OpCode::counter_reset || op.code == OpCode::counter_reset_quiet;
   if (counts && op.counter >= context.counts.size()) {
-    return refuse(context, op, {ErrorCode::out_of_range,
-                                fmt::format("counter {} of {}", op.counter, context.counts.size())});
+    return refuse(context, op,
+                  {ErrorCode::out_of_range,
+                   fmt::format("counter {} of {}", op.counter, context.counts.size())});
   }
   if (op.code == OpCode::counter_reset || op.code == OpCode::counter_reset_quiet) {
     later(Pending::Kind::reset_counter, op.counter);
@@ -85,8 +88,9 @@ void Worker::take(ContextState& context, const Operation& op) {
   }
   if (op.code == OpCode::counter_writeback || op.code == OpCode::signal_reset) return;
   if (op.peer >= shared_.num_ranks) {
-    return refuse(context, op, {ErrorCode::out_of_range,
-                                fmt::format("peer {} of {} ranks", op.peer, shared_.num_ranks)});
+    return refuse(
+        context, op,
+        {ErrorCode::out_of_range, fmt::format("peer {} of {} ranks", op.peer, shared_.num_ranks)});
   }
   if (!shared_.failed && op.code != OpCode::peer_flush && !data_part(context, op)) {
     // Refused: what waits for it must end all the same.
@@ -99,8 +103,9 @@ void Worker::take(ContextState& context, const Operation& op) {
                        op.code == OpCode::write_inline_signal_increment;
   if (signals) {
     if (op.signal >= context.num_signals) {
-      return refuse(context, op, {ErrorCode::out_of_range,
-                                  fmt::format("signal {} of {}", op.signal, context.num_signals)});
+      return refuse(context, op,
+                    {ErrorCode::out_of_range,
+                     fmt::format("signal {} of {}", op.signal, context.num_signals)});
     }
     flush_remote(context);
     later(Pending::Kind::signal, op.signal).value = op.signal_value;
@@ -131,19 +136,21 @@ bool Worker::data_part(ContextState& context, const Operation& op) {
   const std::uint64_t size = add ? 8 : op.size;
   const std::uint64_t limit = remote->peers[op.peer].size;
   if (op.remote_offset > limit || size > limit - op.remote_offset) {
-    refuse(context, op, {ErrorCode::out_of_range,
-                         fmt::format("{} bytes from {} of region {} with {} bytes", size,
-                                     op.remote_offset, op.remote, limit)});
+    refuse(context, op,
+           {ErrorCode::out_of_range, fmt::format("{} bytes from {} of region {} with {} bytes",
+                                                 size, op.remote_offset, op.remote, limit)});
     return false;
   }
   if (local != nullptr && (op.local_offset > local->size || size > local->size - op.local_offset)) {
-    refuse(context, op, {ErrorCode::out_of_range,
-                         fmt::format("{} bytes from {} of local region {} with {} bytes", size,
-                                     op.local_offset, op.local, local->size)});
+    refuse(
+        context, op,
+        {ErrorCode::out_of_range, fmt::format("{} bytes from {} of local region {} with {} bytes",
+                                              size, op.local_offset, op.local, local->size)});
     return false;
   }
   if ((inline_data && size > 8) || (add && op.remote_offset % 8 != 0)) {
-    refuse(context, op, {ErrorCode::invalid_argument, "an inline size above 8 or an unaligned add"});
+    refuse(context, op,
+           {ErrorCode::invalid_argument, "an inline size above 8 or an unaligned add"});
     return false;
   }
   if (add) {
@@ -166,7 +173,7 @@ bool Worker::data_part(ContextState& context, const Operation& op) {
       lists.resize(shared_.num_ranks);
       ++context.num_held;
       lists[op.peer].push_back({remote->peers[op.peer].id, op.remote_offset + at,
-                      static_cast<std::uint32_t>(piece), here, op.inline_value});
+                                static_cast<std::uint32_t>(piece), here, op.inline_value});
     } else {
       append(context, Copy{read ? there.mapped : here, read ? here : there.mapped,
                            static_cast<std::uint32_t>(piece), 0, op.inline_value});
@@ -210,8 +217,8 @@ void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
     const std::uint64_t limit = rma.signal_region->peers[rma.operation.peer].size;
     if (rma.signal_offset % 8 != 0 || rma.signal_offset + 8 > limit) {
       refuse(context, rma.operation,
-             {ErrorCode::out_of_range, fmt::format("a signal at {} of a region with {} bytes",
-                                                   rma.signal_offset, limit)});
+             {ErrorCode::out_of_range,
+              fmt::format("a signal at {} of a region with {} bytes", rma.signal_offset, limit)});
     } else {
       Pending& pending = context.pending.emplace_back();
       pending.kind = Pending::Kind::add;

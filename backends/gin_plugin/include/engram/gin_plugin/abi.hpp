@@ -23,11 +23,11 @@ enum class Status : int {
 inline constexpr int kOldestNccl = 23005;
 inline constexpr int kNewestNccl = 23299;
 
-inline constexpr std::size_t kHandleBytes = 128;  ///< NCCL_NET_HANDLE_MAXSIZE
-inline constexpr int kPointerHost = 0x1;          ///< NCCL_PTR_HOST
-inline constexpr int kPointerCuda = 0x2;          ///< NCCL_PTR_CUDA
-inline constexpr int kPointerDmaBuf = 0x4;        ///< NCCL_PTR_DMABUF
-inline constexpr std::uint64_t kRegionForceOrder = 1 << 0;       ///< NCCL_NET_MR_FLAG_FORCE_SO
+inline constexpr std::size_t kHandleBytes = 128;                  ///< NCCL_NET_HANDLE_MAXSIZE
+inline constexpr int kPointerHost = 0x1;                          ///< NCCL_PTR_HOST
+inline constexpr int kPointerCuda = 0x2;                          ///< NCCL_PTR_CUDA
+inline constexpr int kPointerDmaBuf = 0x4;                        ///< NCCL_PTR_DMABUF
+inline constexpr std::uint64_t kRegionForceOrder = 1 << 0;        ///< NCCL_NET_MR_FLAG_FORCE_SO
 inline constexpr std::uint64_t kRegionSignalNeverReset = 1 << 1;  ///< ..._SIGNAL_NEVER_RESET
 inline constexpr std::uint32_t kSignalIncrement = 0x1;            ///< NCCL_NET_SIGNAL_OP_INC
 inline constexpr std::uint32_t kSignalAdd = 0x2;                  ///< NCCL_NET_SIGNAL_OP_ADD
@@ -38,10 +38,10 @@ inline constexpr int kDeviceGinGpi = 4;    ///< NCCL_NET_DEVICE_GIN_GPI
 inline constexpr int kGpiVersion = 100;    ///< NCCL_GIN_GPI_VERSION
 inline constexpr int kProxyVersion = 100;  ///< NCCL_GIN_PROXY_VERSION
 
-inline constexpr int kLogWarn = 2;               ///< NCCL_LOG_WARN
-inline constexpr int kLogInfo = 3;               ///< NCCL_LOG_INFO
-inline constexpr unsigned long kLogNet = 16;     ///< NCCL_NET
-inline constexpr unsigned long kLogAll = ~0ul;   ///< NCCL_ALL
+inline constexpr int kLogWarn = 2;              ///< NCCL_LOG_WARN
+inline constexpr int kLogInfo = 3;              ///< NCCL_LOG_INFO
+inline constexpr unsigned long kLogNet = 16;    ///< NCCL_NET
+inline constexpr unsigned long kLogAll = ~0ul;  ///< NCCL_ALL
 
 extern "C" {
 using Logger = void (*)(int level, unsigned long flags, const char* file, int line,
@@ -111,8 +111,8 @@ struct GinPlugin {  // ncclGin_v14_t
   Status (*connect)(void* ctx, void* handles[], int num_ranks, int rank, void* listener,
                     void** comm);
   Status (*create_context)(void* comm, GinConfig* config, void** gin_ctx, DeviceHandle** handle);
-  Status (*register_region)(void* comm, void* data, std::size_t size, int type,
-                            std::uint64_t flags, void** region, void** device_region);
+  Status (*register_region)(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region, void** device_region);
   Status (*register_dma_buf)(void* comm, void* data, std::size_t size, int type,
                              std::uint64_t offset, int fd, std::uint64_t flags, void** region,
                              void** device_region);
@@ -134,8 +134,8 @@ struct RmaPlugin {  // ncclRma_v14_t
   Status (*connect)(void* ctx, void* handles[], int num_ranks, int rank, void* listener,
                     void** comm);
   Status (*create_context)(void* comm, RmaConfig* config, void** rma_ctx);
-  Status (*register_region)(void* comm, void* data, std::size_t size, int type,
-                            std::uint64_t flags, void** region);
+  Status (*register_region)(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region);
   Status (*register_dma_buf)(void* comm, void* data, std::size_t size, int type,
                              std::uint64_t offset, int fd, std::uint64_t flags, void** region);
   Status (*deregister_region)(void* comm, void* region);
@@ -172,9 +172,9 @@ struct alignas(64) Signal {  // gpi_signal_t
 struct alignas(64) Counter {  // gpi_counter_t
   std::uint64_t value;
 };
-struct Channel {        // gpi_gpu_channel_t with its Queue_t
-  Counter* counters;    ///< [num_counters user, then num_ranks flush counters]
-  Signal* signals;      ///< directly behind `counters`: device code takes the difference
+struct Channel {         // gpi_gpu_channel_t with its Queue_t
+  Counter* counters;     ///< [num_counters user, then num_ranks flush counters]
+  Signal* signals;       ///< directly behind `counters`: device code takes the difference
   std::uintptr_t* ring;  ///< [1 << log_depth] descriptors of 64 bytes
   std::uint64_t produced;
   ConsumerIndex* consumed;

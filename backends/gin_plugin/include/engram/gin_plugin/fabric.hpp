@@ -62,8 +62,7 @@ class Fabric {
   /// RMA: starts one operation; `signal_region` may be null. One thread posts to one set and gives
   /// each request back once is_done() tells its end.
   [[nodiscard]] virtual Result<RmaRequest*> post(ContextSet* set, int context,
-                                                 const Operation& operation,
-                                                 Region* signal_region,
+                                                 const Operation& operation, Region* signal_region,
                                                  std::uint64_t signal_offset) = 0;
 
   /// The first error, if there was one. Any thread.
