@@ -74,6 +74,38 @@ Result<void> EngramTable::write(LayerIndex layer, std::span<const std::byte> row
   return {};
 }
 
+Result<void> EngramTable::write_scales(LayerIndex layer, std::vector<ScalePack> packs) {
+  const LayerShape& shape = layout_->shape(layer);
+  if (packs.size() != shape.rows * shape.scale_packs) {
+    return fail(ErrorCode::invalid_argument, "layer ", layer.value, ": ", packs.size(),
+                " scale packs given, but ", shape.rows, " rows have ", shape.scale_packs, " each");
+  }
+  scales_.resize(layout_->num_layers());
+  scales_[layer.value] = std::move(packs);
+  return {};
+}
+
+Result<void> EngramTable::scales(LayerIndex layer, std::uint32_t entries_per_token,
+                                 std::span<const std::int64_t> indices, ScaleLayout layout,
+                                 std::vector<ScalePack>& out) const {
+  const LayerShape& shape = layout_->shape(layer);
+  if (shape.scale_packs == 0 || layer.value >= scales_.size() || scales_[layer.value].empty()) {
+    return fail(ErrorCode::invalid_argument, "layer ", layer.value, " has no scales");
+  }
+  if (entries_per_token == 0 || indices.size() % entries_per_token != 0) {
+    return fail(ErrorCode::invalid_argument, indices.size(), " indices are no whole tokens of ",
+                entries_per_token);
+  }
+  auto alone = TableLayout::create({shape}, 1);
+  if (!alone) return tl::unexpected(alone.error());
+  const IndexShape tokens{1, indices.size() / entries_per_token, entries_per_token};
+  if (auto ok = check_indices(*alone, tokens, indices); !ok) return ok;
+  const ScaleShape gathered{tokens.tokens, entries_per_token * shape.scale_packs, layout};
+  out.resize(gathered.size());
+  gather_scales(scales_[layer.value], shape.scale_packs, entries_per_token, indices, layout, out);
+  return {};
+}
+
 Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::int64_t> indices,
                                  std::optional<Region> region) {
   if (auto ok = check_indices(*layout_, shape, indices); !ok) return tl::unexpected(ok.error());
