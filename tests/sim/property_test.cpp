@@ -25,12 +25,11 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  out << name_of(c.fidelity) << " " << name_of(c.kind) << " ranks " << c.ranks << " qps "
-             << c.qps << " depth " << c.depth << " limit " << c.limit << " batch " << c.batch
-             << " gets " << c.gets << " bytes " << c.bytes << " port " << c.port << " rate "
-             << c.rate << " qp_rate " << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer
-             << " seed " << c.seed << (c.leaf_and_spine ? " leaf-spine" : "")
-             << (c.adaptive ? " adaptive" : "");
+  out << name_of(c.fidelity) << " " << name_of(c.kind) << " ranks " << c.ranks << " qps " << c.qps
+      << " depth " << c.depth << " limit " << c.limit << " batch " << c.batch << " gets " << c.gets
+      << " bytes " << c.bytes << " port " << c.port << " rate " << c.rate << " qp_rate "
+      << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer << " seed " << c.seed
+      << (c.leaf_and_spine ? " leaf-spine" : "") << (c.adaptive ? " adaptive" : "");
   for (const Fault& f : c.faults) {
     out << " [" << name_of(f.kind) << " at " << to_micros(f.at) << " rank " << f.rank.value
         << " link " << f.link.value << "]";
