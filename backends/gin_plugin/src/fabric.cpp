@@ -128,6 +128,7 @@ void FabricImpl::fail_all(const Error& error) {
 void FabricImpl::deregister_region(Region* region) {
   regions_->retire(region);
   for (auto& worker : workers_) worker->quiesce(kCloseLimit);
+  remote_->quiesce(kCloseLimit);
   regions_->erase(region);
 }
 

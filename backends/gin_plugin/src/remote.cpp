@@ -67,6 +67,13 @@ class RemoteImpl final : public Remote {
     job.ticket = ticket;
     post(owner, std::move(job));
   }
+  void quiesce(Nanos limit) override {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t mine = ++rounds_asked_;
+    woken_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, limit, [&] { return rounds_done_ >= mine; });
+  }
   void signal(Rank owner, const RemoteSignal& signal) override {
     Job job;
     job.kind = MessageKind::signal;
@@ -104,6 +111,8 @@ class RemoteImpl final : public Remote {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
+  std::uint64_t rounds_asked_ = 0;  ///< guarded by mutex_, as rounds_done_
+  std::uint64_t rounds_done_ = 0;
   bool stop_ = false;
   std::atomic<bool> failed_{false};
   std::uint64_t next_request_ = 1;
@@ -190,12 +199,19 @@ void RemoteImpl::wake() {
     const std::lock_guard lock(mutex_);
     woken_ = true;
   }
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void RemoteImpl::execute() {
   if (auto ok = device_.attach_thread(); !ok) fail_once(ok.error());
   for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (rounds_done_ != rounds_asked_) {
+        rounds_done_ = rounds_asked_;
+        changed_.notify_all();
+      }
+    }
     bool busy = false;
     for (auto& owner : owners_) busy |= serve(*owner);
     if (busy) continue;

@@ -47,6 +47,8 @@ class Remote {
   virtual void write(Rank owner, std::vector<RemoteCopy> copies, const TicketPtr& ticket) = 0;
   virtual void add(Rank owner, RegionId region, std::uint64_t offset, std::uint64_t value,
                    const TicketPtr& ticket) = 0;
+  /// Returns once nothing uses a region that was found before the call, or after `limit`.
+  virtual void quiesce(Nanos limit) = 0;
   /// Not acknowledged.
   virtual void signal(Rank owner, const RemoteSignal& signal) = 0;
 };
