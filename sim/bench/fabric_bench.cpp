@@ -96,7 +96,8 @@ class Gets : public FabricClient {
       return;
     }
     std::vector<QpId> qps;
-    const std::uint64_t used = std::min<std::uint64_t>(setup_.gets, std::uint64_t{peers} * setup_.qps);
+    const std::uint64_t used =
+        std::min<std::uint64_t>(setup_.gets, std::uint64_t{peers} * setup_.qps);
     for (std::uint64_t i = 0; i < used; ++i) {
       const auto peer = static_cast<std::uint32_t>(1 + i % peers);
       const auto index = static_cast<std::uint32_t>(i / peers);

@@ -52,7 +52,8 @@ class Chance {
   /// 0 <= answer <= most.
   Picos up_to(Picos most) {
     if (most <= Picos{0}) return Picos{0};
-    return Picos{static_cast<std::int64_t>(next() % (static_cast<std::uint64_t>(most.count()) + 1))};
+    return Picos{
+        static_cast<std::int64_t>(next() % (static_cast<std::uint64_t>(most.count()) + 1))};
   }
   [[nodiscard]] static std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;

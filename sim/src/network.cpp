@@ -13,9 +13,12 @@ constexpr std::uint64_t kFlowSegment = 64 * 1024;
 
 const char* name_of(PacketKind kind) {
   switch (kind) {
-    case PacketKind::request: return "request";
-    case PacketKind::response: return "response";
-    case PacketKind::background: return "background";
+    case PacketKind::request:
+      return "request";
+    case PacketKind::response:
+      return "response";
+    case PacketKind::background:
+      return "background";
   }
   return "";
 }
@@ -25,9 +28,12 @@ const char* name_of(PacketKind kind) {
 std::uint64_t segment_bytes(const FabricOptions& options) {
   const std::uint64_t mtu = std::max(1u, options.profile.network.mtu);
   switch (options.fidelity) {
-    case Fidelity::message: return mtu;
-    case Fidelity::batch: return std::max(mtu, kBatchSegment);
-    case Fidelity::flow: return std::max(mtu, kFlowSegment);
+    case Fidelity::message:
+      return mtu;
+    case Fidelity::batch:
+      return std::max(mtu, kBatchSegment);
+    case Fidelity::flow:
+      return std::max(mtu, kFlowSegment);
   }
   return mtu;
 }
@@ -284,8 +290,8 @@ Network::Way Network::way(std::uint32_t source, std::uint32_t target) const {
   Way way{.latency = Picos{0}, .slowest = loop_wire_};
   double slowest = 0;
   for (std::uint32_t at = source; at != target;) {
-    const auto hops = context_.options.topology.next_hops(model::VertexIndex{at},
-                                                          model::VertexIndex{target});
+    const auto hops =
+        context_.options.topology.next_hops(model::VertexIndex{at}, model::VertexIndex{target});
     if (hops.empty()) break;
     const model::Link& link = context_.options.topology.links()[hops[0].value];
     way.latency += link.latency;

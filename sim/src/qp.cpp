@@ -22,9 +22,9 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
 
   for (const Rank rank : {local, remote}) {
     if (rank.value >= topology.num_ranks()) {
-      return fail(ErrorCode::out_of_range, "QP ", index.value, " of rank ", local.value, " to rank ",
-                  remote.value, ": rank ", rank.value, " has no NIC; the topology has ",
-                  topology.num_ranks(), " ranks");
+      return fail(ErrorCode::out_of_range, "QP ", index.value, " of rank ", local.value,
+                  " to rank ", remote.value, ": rank ", rank.value,
+                  " has no NIC; the topology has ", topology.num_ranks(), " ranks");
     }
   }
   Qp opened;
@@ -47,7 +47,8 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   }
   if (opened_[local.value] >= profile.nic.max_qps) {
     return fail(ErrorCode::invalid_argument, "rank ", local.value, " opens more than ",
-                profile.nic.max_qps, " QPs, all that its NIC holds (profile \"", profile.name, "\")");
+                profile.nic.max_qps, " QPs, all that its NIC holds (profile \"", profile.name,
+                "\")");
   }
   ++opened_[local.value];
 

@@ -123,6 +123,10 @@ Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& pl
   return FetchSetup{std::move(*table), largest, std::move(options)};
 }
 
+std::string plan_key(const Error& error) {
+  return "fetch." + error.message.substr(0, error.message.find(' '));
+}
+
 FetchRun::FetchRun(const Scenario& scenario, const FetchSetup& setup, const Workload& workload,
                    std::uint32_t num_ranks, bool stream, RunObserver& observer)
     : scenario_(scenario), setup_(setup), workload_(workload), observer_(observer) {

@@ -26,6 +26,9 @@ struct FetchSetup {
 [[nodiscard]] Result<FetchSetup> make_fetch_setup(const Scenario& scenario,
                                                   const Platform& platform);
 
+/// The key that an error of plan_fetch speaks of: "qps = 500; ..." is fetch.qps.
+[[nodiscard]] std::string plan_key(const Error& error);
+
 /// One rank, one repeat.
 struct RankSample {
   Nanos start{}, issued{}, end{};

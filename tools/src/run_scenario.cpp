@@ -74,6 +74,11 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   auto made = make_backend(scenario, *platform, needs);
   if (!made) return tl::unexpected(made.error());
 
+  // Numbers that the backend refuses, said before anything starts and with their place.
+  auto plan = core::EngramTable::plan(platform->grid, setup->table, setup->largest,
+                                      made->backend->capabilities().limits, setup->options);
+  if (!plan) return at_key(scenario, plan_key(plan.error()), plan.error());
+
   const std::clock_t cpu = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   const auto stats =

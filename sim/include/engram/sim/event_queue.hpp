@@ -21,8 +21,8 @@ struct Event {
 };
 
 /// A radix heap: times popped never go back, so an event sits in the bucket of the highest digit
-/// (of 8 bits) in which its time differs from the present one. Pushing is O(1). The lowest bucket is
-/// spread over the digit below, or, once it is small, sorted into a run that is then popped; an
+/// (of 8 bits) in which its time differs from the present one. Pushing is O(1). The lowest bucket
+/// is spread over the digit below, or, once it is small, sorted into a run that is then popped; an
 /// event usually moves twice. Events of equal time always share a bucket, and moving and sorting
 /// keep their order, so no sequence number is stored.
 class EventQueue {
@@ -70,7 +70,8 @@ class EventQueue {
   void insert(const Event& event) {
     std::size_t place = run_.size();
     run_.push_back(event);
-    for (; place > head_ && run_[place - 1].time > event.time; --place) run_[place] = run_[place - 1];
+    for (; place > head_ && run_[place - 1].time > event.time; --place)
+      run_[place] = run_[place - 1];
     run_[place] = event;
   }
 
@@ -83,7 +84,8 @@ class EventQueue {
       auto& words = filled_[level];
       std::uint32_t word = 0;
       while (words[word] == 0) ++word;
-      const std::uint32_t digit = word * 64 + static_cast<std::uint32_t>(std::countr_zero(words[word]));
+      const std::uint32_t digit =
+          word * 64 + static_cast<std::uint32_t>(std::countr_zero(words[word]));
       words[word] &= words[word] - 1;
       if ((words[0] | words[1] | words[2] | words[3]) == 0) levels_ &= ~(1u << level);
       Bucket& lowest = buckets_[level * kDigits + digit];
@@ -104,9 +106,9 @@ class EventQueue {
   std::vector<Bucket> buckets_ = std::vector<Bucket>(kLevels * kDigits);  // [level][digit]
   std::array<std::array<std::uint64_t, kWords>, kLevels> filled_{};       // which hold events
   std::uint32_t levels_ = 0;
-  Bucket run_, moving_;     // run_[head_...] comes next, all before run_end_
+  Bucket run_, moving_;  // run_[head_...] comes next, all before run_end_
   std::size_t head_ = 0, size_ = 0;
-  std::int64_t base_ = 0;   // digits above the run's are those of every bucket below
+  std::int64_t base_ = 0;  // digits above the run's are those of every bucket below
   std::int64_t run_end_ = 0, now_ = 0;
 };
 
