@@ -61,6 +61,7 @@ struct FetchPlan {
   [[nodiscard]] ENGRAM_HD constexpr std::uint32_t units_per_qp() const {
     return num_peers * units_per_peer;
   }
+  friend bool operator==(const FetchPlan&, const FetchPlan&) = default;
 };
 
 /// Where a plan's number comes from, for `engram plan`.
