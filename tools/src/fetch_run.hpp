@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "engram/core/backend.hpp"
@@ -55,6 +56,10 @@ class FetchRun {
   [[nodiscard]] bool row_arrived(Rank rank, std::uint64_t offset, std::span<const std::byte> row);
 
   [[nodiscard]] const FetchMeasurements& measured() const { return measured_; }
+  /// Where each rank is a process of its own: `rank`'s samples as bytes, and taking in those of
+  /// all, by rank. Errors: invalid_argument naming a rank whose block has another size.
+  [[nodiscard]] std::vector<std::byte> samples_of(Rank rank) const;
+  [[nodiscard]] Result<void> take_samples(const std::vector<std::vector<std::byte>>& by_rank);
   [[nodiscard]] const bool& tracing() const { return tracing_; }
 
  private:
@@ -71,6 +76,7 @@ class FetchRun {
   RunObserver& observer_;
   FetchMeasurements measured_;
   std::unique_ptr<StreamCheck> stream_;
+  std::mutex shared_;  ///< of what ranks that are threads write: plan, served, ended_, tracing_
   std::uint32_t ended_ = 0;
   bool tracing_ = false;
 };

@@ -11,8 +11,9 @@ namespace {
 using AddCommand = void (*)(CLI::App&, CommandContext&);
 
 /// In the order of the help.
-constexpr std::array<AddCommand, 5> kCommands{add_run_command, add_plan_command, add_sweep_command,
-                                              add_scenario_command, add_trace_command};
+constexpr std::array<AddCommand, 8> kCommands{
+    add_run_command,   add_plan_command,   add_sweep_command, add_scenario_command,
+    add_trace_command, add_launch_command, add_doctor_command, add_bench_command};
 
 }  // namespace
 
@@ -54,7 +55,7 @@ int run_cli(int argc, const char* const* argv, Console& console) {
   if (!console.out && context.status == ExitStatus::right) {
     context.status = report_error(console, {ErrorCode::io, "standard output: cannot be written"});
   }
-  return static_cast<int>(context.status);
+  return context.job_status.value_or(static_cast<int>(context.status));
 }
 
 }  // namespace engram::tools
