@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 
 #include "conformance/nccl_job.hpp"
@@ -49,13 +50,17 @@ int launch(std::uint32_t num_ranks, char** argv) {
   options.num_ranks = num_ranks;
   options.argv = {"/proc/self/exe"};
   for (char** word = argv + 1; *word != nullptr; ++word) options.argv.emplace_back(*word);
-  for (char** entry = environ; *entry != nullptr; ++entry) options.environment.emplace_back(*entry);
-  // Properties draw the same cases on all ranks; rank 0's log names the seed.
-  const std::string params = variable("RC_PARAMS").value_or("");
-  if (params.find("seed=") == std::string::npos) {
-    options.environment.push_back("RC_PARAMS=seed=" + std::to_string(std::time(nullptr)) + " " +
-                                  params);
+  constexpr std::string_view kParams = "RC_PARAMS=";
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with(kParams)) options.environment.emplace_back(*entry);
   }
+  // Properties draw the same cases on all ranks.
+  std::string params = variable("RC_PARAMS").value_or("");
+  if (params.find("seed=") == std::string::npos) {
+    params = "seed=" + std::to_string(std::time(nullptr)) + " " + params;
+  }
+  std::cout << kParams << '"' << params << '"' << std::endl;
+  options.environment.push_back(std::string(kParams) + params);
   options.sink = rendezvous::prefixed_output();
   const auto outcome = rendezvous::launch_local(options);
   if (!outcome) return std::cerr << outcome.error().message << '\n', 1;

@@ -87,6 +87,14 @@ class NcclTransport::Impl {
     auto storage_made = WindowMemory::create(driver, library(), ranks, device, storage);
     if (!storage_made) return within(storage_made.error(), "storage window");
     storage_memory.emplace(std::move(*storage_made));
+    Result<void> fits;
+    if (wanted.kind() == core::WindowKind::hybrid_elastic &&
+        storage_memory->pieces().size() != wanted.num_segments()) {
+      fits = fail(ErrorCode::unsupported, who(), ": hybrid host windows hold one segment a rank of ",
+                  "an NVLink domain (", wanted.num_segments(), "), but this host has ",
+                  storage_memory->pieces().size(), " ranks");
+    }
+    if (auto all = ranks.agree(fits); !all) return all;
     // No rank may add to a barrier's word that its owner has yet to clear.
     if (auto all = ranks.agree(prepare()); !all) return all;
     for (const auto& [memory, into] : {std::pair{&*buffer_memory, &windows.buffer},
