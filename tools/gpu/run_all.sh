@@ -3,15 +3,17 @@
 # H200, and writes what came of it.
 #
 #   tools/gpu/run_all.sh [--build DIR | --bin DIR] [--out DIR] [--nccl libnccl.so.2] [--only REGEX]
+#                        [--limit SECONDS]
 #
 # --build  a build folder (default: build); --bin: one folder that holds all programs
 # --out    for gpu_suite.json, gpu_suite.md, figures and logs (default: docs/results)
 # --only   steps whose name matches, e.g. 'conformance|run_'
+# --limit  seconds that any step may take at most
 # NCCL_GIN_PLUGIN in the environment adds the steps that need a network.
 # Exit status: 0 when every step passed or was skipped with a reason, else 1.
 set -u
 cd "$(dirname "$0")/../.."
-build=build bin= out=docs/results nccl= only=.
+build=build bin= out=docs/results nccl= only=. cap=600
 while [ $# -gt 0 ]; do
   case $1 in
     --build) build=$2 ;;
@@ -19,6 +21,7 @@ while [ $# -gt 0 ]; do
     --out) out=$2 ;;
     --nccl) nccl=$2 ;;
     --only) only=$2 ;;
+    --limit) cap=$2 ;;
     *) echo "run_all.sh: unknown argument $1" >&2; exit 2 ;;
   esac
   shift 2
@@ -46,6 +49,7 @@ steps=()
 step() {
   local name=$1 limit=$2
   shift 2
+  [ "$limit" -gt "$cap" ] && limit=$cap
   [[ $name =~ $only ]] || return 0
   local begin end rc state
   begin=$(date +%s.%N)
@@ -65,6 +69,13 @@ step() {
   local seconds
   seconds=$(awk "BEGIN{printf \"%.1f\", $end-$begin}")
   printf '%-34s %-10s rc %-3s %6s s  %s\n' "$name" "$state" "$rc" "$seconds" "$tests"
+  grep -oh '{"stream_fetch".*' "$logs/$name.log" | sed 's/^/    /'
+  case $state in
+    passed) ;;
+    skipped) tail -n 1 "$logs/$name.log" | cut -c1-300 | sed 's/^/    /' ;;
+    *) grep -vE '^\[[0-9]\] \[ +(RUN|OK)|^$' "$logs/$name.log" | tail -n 14 | cut -c1-400 |
+      sed 's/^/    /' ;;
+  esac
   steps+=("{\"step\":\"$name\",\"state\":\"$state\",\"status\":$rc,\"seconds\":$seconds,\"counts\":\"$tests\"}")
 }
 
