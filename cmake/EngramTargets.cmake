@@ -18,3 +18,8 @@ function(engram_module name)
   set_target_properties(engram_${name} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON)
   set_property(GLOBAL APPEND PROPERTY ENGRAM_MODULES engram_${name})
 endfunction()
+
+# Constexpr functions are shared by host and device. fmt 9 takes nvcc for a compiler without
+# constexpr, and its consteval does not pass nvcc's host pass.
+set(ENGRAM_CUDA_FLAGS --expt-relaxed-constexpr -Xcompiler=-Wall -DFMT_CONSTEVAL=
+    -DFMT_USE_CONSTEXPR=1 -diag-suppress=20208)

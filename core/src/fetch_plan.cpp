@@ -13,9 +13,6 @@ constexpr std::uint32_t kOlderQpsDirect = 17, kOlderQpsHybrid = 129;
 constexpr std::uint32_t kOlderDepth = 1024, kOlderFlushDepth = 768;
 /// The newer library leaves this much of a queue free before it rings.
 constexpr std::uint32_t kNewerReserve = 256;
-/// One SM pulls 48 GB/s over NVLink at most and 16 of them reach 97 % of the link (measured on a
-/// 2x H200 host); more blocks only shorten the start of a small fetch.
-constexpr std::uint32_t kDirectBlocks = 16;
 
 Result<std::uint32_t> within_limit(const char* name, std::uint32_t value, std::uint32_t most) {
   if (value >= 1 && value <= most) return value;
@@ -107,12 +104,14 @@ Result<FetchPlan> plan_fetch(const RankGrid& grid, const FetchLoad& load, const 
        fmt::format("ceil({} reads / {} QPs / {}), at most {}", reads, plan.num_qps,
                    plan.units_per_peer, kWarpLanes));
 
-  auto sms = within_limit("sms", overrides.sms.value_or(std::min(kDirectBlocks, limits.num_sms)),
+  auto sms = within_limit("sms", overrides.sms.value_or(std::min(limits.direct_blocks, limits.num_sms)),
                           limits.num_sms);
   if (!sms) return tl::unexpected(sms.error());
   plan.direct_blocks = *sms;
   note("blocks for loads", plan.direct_blocks,
-       overrides.sms ? "given" : "16 SMs reach 97 % of an NVLink port (measured)");
+       overrides.sms              ? "given"
+       : limits.direct_blocks < limits.num_sms ? "16 SMs reach 97 % of an NVLink port (measured)"
+                                    : "all SMs: the shortest start of a small fetch");
   return plan;
 }
 

@@ -20,6 +20,8 @@ std::string_view name_of(ErrorKind kind) {
       return "wait past its deadline";
     case ErrorKind::owner_unreachable:
       return "owner unreachable";
+    case ErrorKind::network_failed:
+      return "network operation failed";
   }
   return "unknown kind";
 }
@@ -43,7 +45,9 @@ std::string describe(const ErrorRecord& record) {
 Error to_error(const ErrorRecord& record) {
   const auto code = record.kind == ErrorKind::index_out_of_range  ? ErrorCode::out_of_range
                     : record.kind == ErrorKind::wait_timed_out    ? ErrorCode::timed_out
-                    : record.kind == ErrorKind::owner_unreachable ? ErrorCode::peer_lost
+                    : record.kind == ErrorKind::owner_unreachable ||
+                            record.kind == ErrorKind::network_failed
+                        ? ErrorCode::peer_lost
                                                                   : ErrorCode::internal;
   return Error{code, describe(record)};
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engram/kernels/gather_scales.hpp"
-#include "error_record_device.cuh"
+#include "engram/kernels/error_record_device.cuh"
 #include "memory_device.cuh"
 #include "place_row_device.cuh"
 

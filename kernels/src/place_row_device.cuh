@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engram/kernels/gather_rows.hpp"
-#include "error_record_device.cuh"
+#include "engram/kernels/error_record_device.cuh"
 #include "memory_device.cuh"
 
 namespace engram::kernels {

@@ -37,6 +37,18 @@ TEST(DevicePlan, TheProxySetsItsOwnDepth) {
   EXPECT_NE(plan->notes[0].find("1024"), std::string::npos);
 }
 
+TEST(DevicePlan, ANetworkThatIsNotWantedIsNotThere) {
+  DeviceOptions options = options_of(Mode::direct);
+  options.use_network = false;
+  const auto plan =
+      plan_device({2, 1, true, NCCL_GIN_TYPE_GDAKI, NCCL_GIN_TYPE_GDAKI}, options);
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(plan->has_network());
+  const auto apart = plan_device({2, 2, true, NCCL_GIN_TYPE_GDAKI, NCCL_GIN_TYPE_GDAKI}, options);
+  ASSERT_FALSE(apart);
+  EXPECT_EQ(apart.error().code, ErrorCode::unsupported);
+}
+
 TEST(DevicePlan, NoGinIsSupportedWhereLoadsReachAllPeers) {
   const auto plan =
       plan_device({8, 1, true, NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE}, options_of(Mode::direct));

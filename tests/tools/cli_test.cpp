@@ -60,8 +60,8 @@ class Cli : public testing::Test {
 TEST_F(Cli, HelpShowsAnExampleOfEachCommand) {
   const auto help = engram("--help");
   EXPECT_EQ(help.status, 0);
-  for (const std::string command : {"run", "plan", "sweep", "scenario", "topo", "trace", "trace diff",
-                                    "validate"}) {
+  for (const std::string command : {"run", "plan", "sweep", "scenario", "topo", "trace",
+                                    "trace diff", "validate", "launch", "doctor", "bench fetch"}) {
     EXPECT_NE(help.out.find("  " + command.substr(0, 5)), std::string::npos) << command;
     const auto own = engram(command + " --help");
     EXPECT_EQ(own.status, 0);
@@ -249,6 +249,32 @@ TEST_F(Cli, SweepWarnsOfAParameterThatChangesNothing) {
   const auto ended = engram("sweep " + file("s.toml", "[sweep]\n\"fetch.qps\" = [1, 2]\n"));
   EXPECT_EQ(ended.err, "engram: warning: fetch.qps took 2 values and changed no time\n");
   EXPECT_EQ(ended.status, 0);
+}
+
+TEST_F(Cli, LaunchEndsAsTheJobDid) {
+  EXPECT_EQ(engram("launch -n 2 -- prog").status, 0);
+  const auto failed = engram("launch -n 4 -- prog --flag");
+  EXPECT_EQ(failed.status, 7);
+  EXPECT_EQ(failed.err, "engram: rank 3 of 4: --flag\n");
+  EXPECT_EQ(engram("launch -n 1 -- missing").status, 2);
+  EXPECT_EQ(engram("launch -- prog").status, 2) << "the number of ranks is required";
+}
+
+TEST_F(Cli, DoctorEndsWith3WhereNoGpuCanBeUsed) {
+  const auto ended = engram("doctor");
+  EXPECT_EQ(ended.status, 3);
+  EXPECT_EQ(ended.out, "no GPU\n");
+  EXPECT_EQ(engram("doctor --json").out, "{}\n");
+}
+
+TEST_F(Cli, BenchFetchPrintsAsItGoesAndCountsWrongBytes) {
+  const auto ended = engram("bench fetch --repeats 5 --json " + path("b.json"));
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.out, "rows us\n5 1.0\nskipped host: no memory\n");
+  EXPECT_EQ(read_file(path("b.json")), "[]\n");
+  EXPECT_EQ(engram("bench fetch --only wrong").status, 1);
+  EXPECT_EQ(engram("bench fetch --device 9").status, 3);
+  EXPECT_EQ(engram("bench fetch --repeats 0").status, 2);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "engram/tools/machine.hpp"
 #include "engram/tools/run.hpp"
 #include "sample_result.hpp"
 
@@ -47,6 +48,27 @@ Result<PlanResult> plan_scenario(const Scenario& scenario) {
                     {{"fetch", "qps", 8, "", "ceil(45 M/s x 10 us / 16 / 4 peers)", "message_rate"},
                      {"buffers", "receive", 3145728, "B", "512 tokens x 24 rows x 256 B", ""}},
                     {}};
+}
+
+Result<int> launch_job(std::uint32_t num_ranks, const std::vector<std::string>& argv,
+                       const Environment& environment,
+                       const std::function<void(std::string_view)>& explain) {
+  if (argv[0] == "missing") return fail(ErrorCode::not_found, "missing is not on PATH");
+  if (!environment.host.variables.contains("PATH")) return fail(ErrorCode::internal, "no PATH");
+  if (argv.size() > 1) explain(fmt::format("rank {} of {}: {}", num_ranks - 1, num_ranks, argv[1]));
+  return argv.size() > 1 ? 7 : 0;
+}
+
+Result<MachineReport> examine_machine(const Environment&) {
+  return MachineReport{"no GPU\n", "{}\n", false};
+}
+
+Result<BenchOutcome> bench_fetch(const BenchRequest& request,
+                                 const std::function<void(std::string_view)>& line) {
+  if (request.device == 9) return fail(ErrorCode::unsupported, "no GPU 9");
+  line("rows us\n");
+  line(fmt::format("{} 1.0\n", request.repeats));
+  return BenchOutcome{"[]\n", request.only == "wrong" ? 3u : 0u, {"host: no memory"}};
 }
 
 }  // namespace engram::tools

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <string_view>
 
 #include "engram/tools/cli.hpp"
 
@@ -32,6 +33,11 @@ int main(int argc, char** argv) {
   if (!environment) {
     std::cerr << "engram: error: " << environment.error().message << '\n';
     return static_cast<int>(ExitStatus::bad_input);
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    environment->host.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   Console console{std::cout, std::cerr, style_of_terminal(), isatty(STDERR_FILENO) != 0,
                   std::move(*environment)};

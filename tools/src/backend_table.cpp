@@ -10,6 +10,9 @@
 #include "engram/sim_backend/sim_backend.hpp"
 #include "sim_options.hpp"
 #endif
+#ifdef ENGRAM_HAVE_NCCL
+#include "nccl_options.hpp"
+#endif
 
 namespace engram::tools {
 namespace {
@@ -29,7 +32,7 @@ Result<MadeBackend> make_loopback(const Scenario& scenario, const Platform& plat
     if (!rank) return tl::unexpected(rank.error());
     options.dead_rank = *rank;
   }
-  return MadeBackend{loopback::make_loopback(options), nullptr};
+  return MadeBackend{nullptr, loopback::make_loopback(options), {}, {}};
 }
 
 #ifdef ENGRAM_HAVE_SIMGRID
@@ -40,7 +43,18 @@ Result<MadeBackend> make_sim(const Scenario& scenario, const Platform& platform,
   if (!options) return tl::unexpected(options.error());
   auto made = sim_backend::make_sim(std::move(*options));
   if (!made) return tl::unexpected(made.error());
-  return MadeBackend{std::move(*made), std::move(trace)};
+  return MadeBackend{std::move(trace), std::move(*made), {}, {}};
+}
+#endif
+
+#ifdef ENGRAM_HAVE_NCCL
+Result<MadeBackend> make_nccl(const Scenario& scenario, const Platform& platform,
+                              const BackendNeeds&) {
+  if (!scenario.faults.empty()) {
+    return fail(ErrorCode::invalid_argument, scenario.where("fault"),
+                ": the nccl backend injects none; the sim backend does");
+  }
+  return make_nccl_backend(scenario, platform);
 }
 #endif
 
@@ -52,6 +66,9 @@ constexpr Entry kBackends[] = {
     {"loopback", make_loopback},
 #ifdef ENGRAM_HAVE_SIMGRID
     {"sim", make_sim},
+#endif
+#ifdef ENGRAM_HAVE_NCCL
+    {"nccl", make_nccl},
 #endif
 };
 

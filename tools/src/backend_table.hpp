@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engram/core/backend.hpp"
 #include "engram/tools/scenario.hpp"
@@ -24,8 +26,13 @@ struct BackendNeeds {
 
 /// Keeps what the backend points at alive.
 struct MadeBackend {
-  std::unique_ptr<core::Backend> backend;
   std::shared_ptr<void> keeps;
+  std::unique_ptr<core::Backend> backend;  ///< destroyed first
+  /// Set where this process plays one rank of several: which, and how the ranks' blocks come
+  /// together (collective; by rank).
+  std::optional<Rank> rank;
+  std::function<Result<std::vector<std::vector<std::byte>>>(std::span<const std::byte> mine)>
+      gather;
 };
 
 /// "rank N" of a fault. Errors: invalid_argument, saying what is accepted.

@@ -30,7 +30,7 @@ struct Launcher {
   const char *rank, *num_ranks, *address, *port;
 };
 constexpr std::array kLaunchers{
-    Launcher{"engram launch", "ENGRAM_RANK", "ENGRAM_NUM_RANKS", "ENGRAM_ADDRESS", nullptr},
+    Launcher{"engram launch", "ENGRAM_RANK", "ENGRAM_NUM_RANKS", "ENGRAM_RENDEZVOUS", nullptr},
     Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr, nullptr},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
     Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, nullptr},

@@ -1,6 +1,7 @@
 #include "fetch_run.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 
@@ -116,8 +117,13 @@ Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& pl
                        scenario.fetch.sms};
   options.largest = {table->num_layers(), scenario.fetch.tokens, scenario.fetch.entries_per_token};
   const Bytes all = platform.grid.num_ranks() * table->segment_bytes();
-  const bool generated = section.contents == RowContents::generated ||
-                         (section.contents == RowContents::automatic && all > kMostStored);
+  const bool gpu = scenario.run.backend == "nccl";  // whose loads need memory
+  if (gpu && section.contents == RowContents::generated) {
+    return refuse("table.contents", "generated", "auto, stored");
+  }
+  const bool generated =
+      !gpu && (section.contents == RowContents::generated ||
+               (section.contents == RowContents::automatic && all > kMostStored));
   if (generated) options.segment = generated_rows(*table, pattern_of(scenario));
   const core::IndexShape largest = options.largest;
   return FetchSetup{std::move(*table), largest, std::move(options)};
@@ -155,10 +161,14 @@ Result<void> FetchRun::all_fetches(core::Transport& transport) {
   }
   for (std::uint32_t repeat = 0; repeat < scenario_.run.repeat; ++repeat) {
     if (auto all = transport.barrier(limit); !all) return all;
-    tracing_ = repeat == 0;
+    {
+      const std::lock_guard lock(shared_);
+      tracing_ = repeat == 0;
+    }
     if (auto done = one_fetch(*table, transport, repeat); !done) {
       return within(done.error(), "repeat ", repeat);
     }
+    const std::lock_guard lock(shared_);
     ++ended_;
     if (observer_.on_progress && ended_ % transport.grid().num_ranks() == 0) {
       observer_.on_progress(ended_ / transport.grid().num_ranks(), scenario_.run.repeat);
@@ -195,7 +205,10 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
   auto fetch = table.fetch(shape, batch.rows);
   if (!fetch) return tl::unexpected(fetch.error());
   if (stream_) stream_->expect(rank, table, *fetch, batch);
-  measured_.plan = fetch->plan();
+  {
+    const std::lock_guard lock(shared_);
+    measured_.plan = fetch->plan();
+  }
   auto issued = table.issued(*fetch, limit);
   if (!issued) return tl::unexpected(issued.error());
   sample.issued = transport.now();
@@ -214,6 +227,30 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
     if (auto right = check_rows(table, *fetch, batch, rank); !right) return right;
   }
   return table.finish(std::move(*fetch), limit);
+}
+
+std::vector<std::byte> FetchRun::samples_of(Rank rank) const {
+  static_assert(std::is_trivially_copyable_v<RankSample>);
+  std::vector<std::byte> out(measured_.samples.size() * sizeof(RankSample));
+  for (std::size_t r = 0; r < measured_.samples.size(); ++r) {
+    std::memcpy(&out[r * sizeof(RankSample)], &measured_.samples[r][rank.value],
+                sizeof(RankSample));
+  }
+  return out;
+}
+
+Result<void> FetchRun::take_samples(const std::vector<std::vector<std::byte>>& by_rank) {
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].size() != measured_.samples.size() * sizeof(RankSample)) {
+      return fail(ErrorCode::invalid_argument, "rank ", rank, " gave ", by_rank[rank].size(),
+                  " bytes of measurements; another scenario or another build?");
+    }
+    for (std::size_t r = 0; r < measured_.samples.size(); ++r) {
+      std::memcpy(&measured_.samples[r][rank], &by_rank[rank][r * sizeof(RankSample)],
+                  sizeof(RankSample));
+    }
+  }
+  return {};
 }
 
 Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fetch& fetch,
@@ -241,6 +278,7 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
 void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
   const core::Router& router = table.router();
   std::map<std::uint32_t, std::uint64_t> by_owner;
+  const std::lock_guard lock(shared_);
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {
       const core::Place place = router.route(l, row);

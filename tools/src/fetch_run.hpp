@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct FetchMeasurements {
   std::vector<std::uint64_t> served;             ///< [ranks], reads that its NIC answers, repeat 0
   std::vector<PeerReads> pairs;                  ///< pairs that read, by reader; repeat 0
   core::FetchPlan plan;
-  std::optional<Nanos> failed_at;                ///< when the first rank gave up
+  std::optional<Nanos> failed_at;  ///< when the first rank gave up
 };
 
 /// Rows as they arrive, for runs that do not keep them.
@@ -67,6 +68,10 @@ class FetchRun {
   [[nodiscard]] bool row_arrived(Rank rank, std::uint64_t offset, std::span<const std::byte> row);
 
   [[nodiscard]] const FetchMeasurements& measured() const { return measured_; }
+  /// Where each rank is a process of its own: `rank`'s samples as bytes, and taking in those of
+  /// all, by rank. Errors: invalid_argument naming a rank whose block has another size.
+  [[nodiscard]] std::vector<std::byte> samples_of(Rank rank) const;
+  [[nodiscard]] Result<void> take_samples(const std::vector<std::vector<std::byte>>& by_rank);
   [[nodiscard]] const bool& tracing() const { return tracing_; }
 
  private:
@@ -84,6 +89,7 @@ class FetchRun {
   RunObserver& observer_;
   FetchMeasurements measured_;
   std::unique_ptr<StreamCheck> stream_;
+  std::mutex shared_;  ///< of what ranks that are threads write: plan, served, ended_, tracing_
   std::uint32_t ended_ = 0;
   bool tracing_ = false;
 };

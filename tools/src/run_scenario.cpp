@@ -85,6 +85,11 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
       made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
   const auto end = std::chrono::steady_clock::now();
   if (!stats && !is_failure_of_run(stats.error().code)) return tl::unexpected(stats.error());
+  if (stats && made->gather) {
+    const auto samples = made->gather(run.samples_of(*made->rank));
+    if (!samples) return tl::unexpected(samples.error());
+    if (auto taken = run.take_samples(*samples); !taken) return tl::unexpected(taken.error());
+  }
 
   RunResult result;
   result.operation = name_of(scenario.run.operation);

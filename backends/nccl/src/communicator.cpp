@@ -223,8 +223,7 @@ class Communicator::Impl {
     return {};
   }
 
-  [[nodiscard]] Result<void> close() {
-    if (closed) return {};
+  [[nodiscard]] Result<void> release() {
     Result<void> first;
     const auto keep = [&first](const Result<void>& step) {
       if (!step && first) first = step;
@@ -234,8 +233,8 @@ class Communicator::Impl {
       idle = fail(ErrorCode::internal,
                   "the device was not idle at the end: ", cudaGetErrorString(error));
     }
-    closed = true;
     if (const auto all = ranks->agree(idle); !all) {  // the final barrier
+      closed = true;
       abort();
       return within(all.error(), "closing without the final barrier");
     }
@@ -264,17 +263,25 @@ class Communicator::Impl {
                         {}}));
       device_open = false;
     }
-    if (owned) {
-      keep(run_guarded(*ranks, {},
-                       {"ncclCommDestroy",
-                        options.device,
-                        options.call_limit,
-                        [nccl = library, c = std::exchange(comm, nullptr)] {
-                          return nccl->check(nccl->comm_destroy(c), nullptr, "ncclCommDestroy");
-                        },
-                        {}}));
-    }
     return first;
+  }
+
+  [[nodiscard]] Result<void> close() {
+    if (closed) return {};
+    const Result<void> released = release();
+    if (closed) return released;  // aborted
+    closed = true;
+    if (!owned) return released;
+    const Result<void> destroyed =
+        run_guarded(*ranks, {},
+                    {"ncclCommDestroy",
+                     options.device,
+                     options.call_limit,
+                     [nccl = library, c = std::exchange(comm, nullptr)] {
+                       return nccl->check(nccl->comm_destroy(c), nullptr, "ncclCommDestroy");
+                     },
+                     {}});
+    return released ? destroyed : released;
   }
 
   std::shared_ptr<const NcclLibrary> library;
@@ -333,6 +340,14 @@ Result<const RegisteredWindow*> Communicator::register_window(const WindowMemory
   return impl_->register_window(memory);
 }
 Result<void> Communicator::open_device() { return impl_->open_device(); }
+Result<void> Communicator::open_device(const core::QueueShape& queues) {
+  if (impl_->plan.has_network()) {
+    impl_->plan.num_qps = queues.num_qps;
+    if (impl_->plan.gin != NCCL_GIN_TYPE_PROXY) impl_->plan.queue_depth = queues.depth;
+  }
+  return impl_->open_device();
+}
+Result<void> Communicator::release() { return impl_->closed ? Result<void>{} : impl_->release(); }
 const ncclDevComm_t& Communicator::device() const {
   require(impl_->device_open, "open_device() comes before device()");
   return impl_->device;

@@ -73,7 +73,9 @@ std::string_view name_of(ncclGinConnectionType_t type) {
   }
 }
 
-Result<DevicePlan> plan_device(const CommFacts& facts, const DeviceOptions& options) {
+Result<DevicePlan> plan_device(const CommFacts& offered, const DeviceOptions& options) {
+  CommFacts facts = offered;
+  if (!options.use_network) facts.gin = facts.railed = NCCL_GIN_TYPE_NONE;
   if (!facts.device_api) {
     return fail(ErrorCode::unsupported, "this communicator has no device API: NCCL needs ",
                 "peer access between the GPUs of a host and cuMem (NCCL_CUMEM_ENABLE, ",

@@ -81,7 +81,9 @@ constexpr std::array<Group, 12> kGroups{{{"limits", run_limits, false, false},
 
 Run::Run(const BenchFetchOptions& chosen) : options(chosen) {
   int count = 0;
-  must(cudaGetDeviceCount(&count), "devices");
+  if (const cudaError_t counted = cudaGetDeviceCount(&count); counted != cudaSuccess) {
+    throw Error{ErrorCode::not_found, fmt::format("no GPU: {}", cudaGetErrorString(counted))};
+  }
   if (options.device >= count) {
     throw Error{ErrorCode::not_found, fmt::format("GPU {} of {}", options.device, count)};
   }

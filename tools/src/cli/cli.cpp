@@ -11,9 +11,10 @@ namespace {
 using AddCommand = void (*)(CLI::App&, CommandContext&);
 
 /// In the order of the help.
-constexpr std::array<AddCommand, 7> kCommands{
-    add_run_command,   add_plan_command, add_sweep_command,   add_scenario_command,
-    add_trace_command, add_topo_command, add_validate_command};
+constexpr std::array<AddCommand, 10> kCommands{
+    add_run_command,    add_plan_command, add_sweep_command,    add_scenario_command,
+    add_trace_command,  add_topo_command, add_validate_command, add_launch_command,
+    add_doctor_command, add_bench_command};
 
 }  // namespace
 
@@ -55,7 +56,7 @@ int run_cli(int argc, const char* const* argv, Console& console) {
   if (!console.out && context.status == ExitStatus::right) {
     context.status = report_error(console, {ErrorCode::io, "standard output: cannot be written"});
   }
-  return static_cast<int>(context.status);
+  return context.job_status.value_or(static_cast<int>(context.status));
 }
 
 }  // namespace engram::tools

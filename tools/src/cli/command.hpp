@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace engram::tools {
 struct CommandContext {
   Console& console;
   ExitStatus status = ExitStatus::right;
+  std::optional<int> job_status;  ///< of a job that was launched; stands over `status`
 };
 
 void add_run_command(CLI::App& app, CommandContext& context);
@@ -23,6 +25,9 @@ void add_scenario_command(CLI::App& app, CommandContext& context);
 void add_trace_command(CLI::App& app, CommandContext& context);
 void add_topo_command(CLI::App& app, CommandContext& context);
 void add_validate_command(CLI::App& app, CommandContext& context);
+void add_launch_command(CLI::App& app, CommandContext& context);
+void add_doctor_command(CLI::App& app, CommandContext& context);
+void add_bench_command(CLI::App& app, CommandContext& context);
 
 /// SCENARIO.toml, --set, --seed and --backend, alike for every command that takes a scenario.
 struct ScenarioArguments {

@@ -79,7 +79,11 @@ ExitStatus run(const RunArguments& arguments, Console& console) {
     }
   }
   if (!result) return report_error(console, result.error());
-  if (auto written = write_outputs(arguments, *scenario, *result, console); !written) {
+  // Of a job's ranks the first tells; the others say only why they failed.
+  const auto& job = console.environment.job;
+  const bool tells = !job || job->rank == Rank{0} || scenario->run.backend != "nccl";
+  if (auto written = tells ? write_outputs(arguments, *scenario, *result, console) : Result<void>{};
+      !written) {
     return report_error(console, written.error());
   }
   if (arguments.cost) print_cost(*result, scenario->run.repeat, console);

@@ -84,8 +84,15 @@ struct UnitQueue {
   Warp& warp;
   const FetchArgs<Gin, Source>& args;
   std::uint32_t layer, peer;
+  std::uint32_t first = 0;  ///< where the oldest pending read stands in the ring
   std::uint32_t pending = 0, unrung = 0;
   std::uint64_t posted = 0;
+
+  /// A batch and one more scan fit.
+  static constexpr std::uint32_t kRing = 2 * kWarpLanes;
+  [[nodiscard]] ENGRAM_HD std::uint64_t& found(std::uint32_t i) const {
+    return warp.scratch()[(first + i) % kRing];
+  }
 
   ENGRAM_HD void post(std::uint64_t read, Ring ring) const {
     const RoutedRead r = args.reads.at(layer, read);
@@ -96,16 +103,13 @@ struct UnitQueue {
   ENGRAM_HD void post_pending(std::uint32_t count, bool last) {
     const bool ring = last || unrung + count >= args.plan.ring_every;
     const bool rings = ring && !(kDefectsBuilt && args.defects.tail_not_rung && last);
-    const std::uint64_t* found = warp.scratch();
     warp.for_lanes(ring ? count - 1 : count,
-                   [&](std::uint32_t lane) { post(found[lane], Ring::later); });
-    if (ring) warp.once([&] { post(found[count - 1], rings ? Ring::now : Ring::later); });
+                   [&](std::uint32_t lane) { post(found(lane), Ring::later); });
+    if (ring) warp.once([&] { post(found(count - 1), rings ? Ring::now : Ring::later); });
     posted += count;
     unrung = ring ? 0 : unrung + count;
     pending -= count;
-    std::uint64_t* moved = warp.scratch();
-    // At most one batch remains, so source and destination of the shift are apart.
-    warp.for_lanes(pending, [&](std::uint32_t lane) { moved[lane] = moved[lane + count]; });
+    first = (first + count) % kRing;
   }
 
   /// Takes reads [base, base + count) that are this unit's; posts only while more than a batch
@@ -115,10 +119,9 @@ struct UnitQueue {
       const RoutedRead r = args.reads.at(layer, base + lane);
       return r.path == Path::rdma && r.peer == peer;
     });
-    std::uint64_t* found = warp.scratch();
     warp.for_lanes(count, [&](std::uint32_t lane) {
       if ((mine >> lane & 1u) == 0) return;
-      found[pending + bits_below(mine, lane)] = base + lane;
+      found(pending + bits_below(mine, lane)) = base + lane;
     });
     pending += bits_below(mine, kWarpLanes);
     const std::uint32_t batch = batch_size();

@@ -23,6 +23,7 @@ struct LayerPlace {
   std::uint64_t rows_per_rank = 0;  ///< ceil(rows / ranks); the last ranks may hold fewer
   std::uint64_t row_bytes = 0;
   std::uint64_t base_offset = 0;  ///< from the segment's start
+  friend bool operator==(const LayerPlace&, const LayerPlace&) = default;
 };
 
 /// Which rank holds which rows. The same on every rank; nothing is looked up.

@@ -214,6 +214,7 @@ struct HostOptions {
   std::string nic;           ///< the one NIC to use; empty: the nearest to each GPU
   std::string nccl_library;  ///< path of libnccl; empty: where the loader finds it
   std::string kernel_cache;  ///< folder of compiled kernels; empty: none
+  std::map<std::string, std::string> variables;  ///< all of the environment, as main found it
 };
 
 struct SweepAxis {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engram/core/result.hpp"
+#include "engram/core/transport.hpp"
 #include "engram/core/units.hpp"
 #include "engram/nccl/device_plan.hpp"
 #include "engram/nccl/library.hpp"
@@ -44,7 +45,8 @@ struct RegisteredWindow {
   }
 };
 
-/// Life: create or adopt -> register_window for each -> open_device -> use -> close.
+/// Life: create or adopt -> register_window for each -> open_device -> use -> close. After release()
+/// it may register and open anew.
 /// All calls are collective, in the same order on all ranks, from one thread a rank. The rendezvous
 /// must outlive it.
 class Communicator {
@@ -83,12 +85,17 @@ class Communicator {
 
   /// Creates the device communicator of plan(). Once. Errors: internal, timed_out.
   [[nodiscard]] Result<void> open_device();
+  /// With QPs of this number and depth instead of the options'. Ignored without a network.
+  [[nodiscard]] Result<void> open_device(const core::QueueShape& queues);
   /// Kernels take a copy. Precondition: open_device() succeeded.
   [[nodiscard]] const ncclDevComm_t& device() const;
 
   /// What went wrong in NCCL's own threads since (a dead network thread leaves waits without end).
   [[nodiscard]] Result<void> async_error() const;
 
+  /// Waits for the device, then a barrier; then deregisters the windows and destroys the device
+  /// communicator, and keeps the communicator. Errors: as close().
+  [[nodiscard]] Result<void> release();
   /// Waits for the device, then the final barrier; then deregisters the windows and destroys the
   /// device communicator and, if created here, the communicator.
   /// Errors: the first of a step that failed; the later steps are still made, save that without the

@@ -32,6 +32,7 @@ struct DeviceOptions {
   int traffic_class = 3;                     ///< the service level
   std::optional<std::uint32_t> num_signals;  ///< default: ranks + 4
   std::uint32_t num_counters = 0;
+  bool use_network = true;       ///< false: as if NCCL offered no GIN type
   bool require_network = false;  ///< refuse to start where no GIN type is offered
 };
 

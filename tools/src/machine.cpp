@@ -1,0 +1,76 @@
+#include "engram/tools/machine.hpp"
+
+#include "engram/rendezvous/launch.hpp"
+#ifdef ENGRAM_HAVE_CUDA
+#include "engram/bench/bench_fetch.hpp"
+#endif
+#ifdef ENGRAM_HAVE_NCCL
+#include "nccl_options.hpp"
+#endif
+
+namespace engram::tools {
+
+Result<int> launch_job(std::uint32_t num_ranks, const std::vector<std::string>& argv,
+                       const Environment& environment,
+                       const std::function<void(std::string_view)>& explain) {
+  rendezvous::LaunchOptions options;
+  options.num_ranks = num_ranks;
+  options.argv = argv;
+  for (const auto& [name, value] : environment.host.variables) {
+    options.environment.push_back(name + "=" + value);
+  }
+  options.sink = rendezvous::prefixed_output();
+  const auto outcome = rendezvous::launch_local(options);
+  if (!outcome) return tl::unexpected(outcome.error());
+  if (outcome->exit_status != 0) explain(outcome->explanation);
+  return outcome->exit_status;
+}
+
+#ifdef ENGRAM_HAVE_NCCL
+Result<MachineReport> examine_machine(const Environment& environment) {
+  nccl::DoctorInput input;
+  input.environment = nccl_variables(environment.host);
+  input.library = nccl_library(environment.host);
+  nccl::Report report = nccl::examine(input);
+  nccl::diagnose(report);
+  return MachineReport{nccl::to_text(report), nccl::to_json(report).dump(2) + "\n",
+                       report.usable()};
+}
+#else
+Result<MachineReport> examine_machine(const Environment&) {
+  return fail(ErrorCode::unsupported, "this build has no nccl backend: it was made without nvcc ",
+              "or NCCL; sim and loopback run everywhere");
+}
+#endif
+
+#ifdef ENGRAM_HAVE_CUDA
+Result<BenchOutcome> bench_fetch(const BenchRequest& request,
+                                 const std::function<void(std::string_view)>& line) {
+  bench::BenchFetchOptions options;
+  options.device = request.device;
+  options.peer = request.peer;
+  options.host_table = {
+      static_cast<std::uint64_t>(request.host_gib * static_cast<double>(kGiB.count))};
+  options.repeats = request.repeats;
+  options.only = request.only;
+  options.on_measurement = [&](const bench::Measurement& m) { line(bench::to_line(m)); };
+  line(bench::table_head());
+  const auto report = bench::bench_fetch(options);
+  if (!report) {
+    const Error& error = report.error();
+    return tl::unexpected(error.code == ErrorCode::not_found
+                              ? Error{ErrorCode::unsupported, error.message}
+                              : error);
+  }
+  BenchOutcome outcome{bench::to_json(*report).dump(1) + "\n", 0, report->skipped};
+  for (const auto& m : report->measurements) outcome.wrong_bytes += m.wrong_bytes.value_or(0);
+  return outcome;
+}
+#else
+Result<BenchOutcome> bench_fetch(const BenchRequest&,
+                                 const std::function<void(std::string_view)>&) {
+  return fail(ErrorCode::unsupported, "this build has no CUDA kernels: it was made without nvcc");
+}
+#endif
+
+}  // namespace engram::tools
