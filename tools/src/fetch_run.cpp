@@ -1,7 +1,6 @@
 #include "fetch_run.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "engram/core/row_pattern.hpp"
@@ -240,7 +239,7 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
 
 void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
   const core::Router& router = table.router();
-  std::map<std::uint32_t, std::uint64_t> by_owner;
+  std::vector<std::uint64_t> by_owner(measured_.served.size());
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {
       const core::Place place = router.route(l, row);
@@ -248,9 +247,10 @@ void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& ba
       ++by_owner[router.grid.rank_of(router.team, router.self, place.peer).value];
     }
   }
-  for (const auto& [owner, reads] : by_owner) {
-    measured_.served[owner] += reads;
-    measured_.pairs.push_back({router.self, Rank{owner}, reads});
+  for (std::uint32_t owner = 0; owner < by_owner.size(); ++owner) {
+    if (by_owner[owner] == 0) continue;
+    measured_.served[owner] += by_owner[owner];
+    measured_.pairs.push_back({router.self, Rank{owner}, by_owner[owner]});
   }
 }
 
