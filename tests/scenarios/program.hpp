@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,9 +31,9 @@ inline std::string read_file(const std::filesystem::path& path) {
 
 inline std::string scratch(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  return (std::filesystem::path(testing::TempDir()) /
-          (std::string("engram_") + (test != nullptr ? test->name() : "suite") + "_" + name))
-      .string();
+  std::string file = std::string(test != nullptr ? test->name() : "suite") + "_" + name;
+  std::replace(file.begin(), file.end(), '/', '_');  // of a test with a parameter
+  return (std::filesystem::path(testing::TempDir()) / ("engram_" + file)).string();
 }
 
 /// `arguments` as a shell would take them.

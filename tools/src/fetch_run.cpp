@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <numeric>
 
 #include "engram/core/row_pattern.hpp"
@@ -277,7 +276,7 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
 
 void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
   const core::Router& router = table.router();
-  std::map<std::uint32_t, std::uint64_t> by_owner;
+  std::vector<std::uint64_t> by_owner(measured_.served.size());
   const std::lock_guard lock(shared_);
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {
@@ -286,9 +285,10 @@ void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& ba
       ++by_owner[router.grid.rank_of(router.team, router.self, place.peer).value];
     }
   }
-  for (const auto& [owner, reads] : by_owner) {
-    measured_.served[owner] += reads;
-    measured_.pairs.push_back({router.self, Rank{owner}, reads});
+  for (std::uint32_t owner = 0; owner < by_owner.size(); ++owner) {
+    if (by_owner[owner] == 0) continue;
+    measured_.served[owner] += by_owner[owner];
+    measured_.pairs.push_back({router.self, Rank{owner}, by_owner[owner]});
   }
 }
 
