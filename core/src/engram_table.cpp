@@ -50,6 +50,7 @@ Result<EngramTable> EngramTable::create(Transport& transport, TableLayout layout
                             transport.capabilities().paths, options.compat);
   if (!router) return tl::unexpected(router.error());
   table.router_ = *router;
+  table.router_.negative_is_row = kDefectsBuilt && options.defects.negative_is_row;
   table.leases_ = std::make_unique<LeaseBook>(window->buffer().size);
   table.queues_ = {planned->num_qps, planned->depth};
   if (auto opened = transport.open(*window, table.queues_, options.segment); !opened) {
@@ -73,6 +74,38 @@ Result<void> EngramTable::write(LayerIndex layer, std::span<const std::byte> row
   return {};
 }
 
+Result<void> EngramTable::write_scales(LayerIndex layer, std::vector<ScalePack> packs) {
+  const LayerShape& shape = layout_->shape(layer);
+  if (packs.size() != shape.rows * shape.scale_packs) {
+    return fail(ErrorCode::invalid_argument, "layer ", layer.value, ": ", packs.size(),
+                " scale packs given, but ", shape.rows, " rows have ", shape.scale_packs, " each");
+  }
+  scales_.resize(layout_->num_layers());
+  scales_[layer.value] = std::move(packs);
+  return {};
+}
+
+Result<void> EngramTable::scales(LayerIndex layer, std::uint32_t entries_per_token,
+                                 std::span<const std::int64_t> indices, ScaleLayout layout,
+                                 std::vector<ScalePack>& out) const {
+  const LayerShape& shape = layout_->shape(layer);
+  if (shape.scale_packs == 0 || layer.value >= scales_.size() || scales_[layer.value].empty()) {
+    return fail(ErrorCode::invalid_argument, "layer ", layer.value, " has no scales");
+  }
+  if (entries_per_token == 0 || indices.size() % entries_per_token != 0) {
+    return fail(ErrorCode::invalid_argument, indices.size(), " indices are no whole tokens of ",
+                entries_per_token);
+  }
+  auto alone = TableLayout::create({shape}, 1);
+  if (!alone) return tl::unexpected(alone.error());
+  const IndexShape tokens{1, indices.size() / entries_per_token, entries_per_token};
+  if (auto ok = check_indices(*alone, tokens, indices); !ok) return ok;
+  const ScaleShape gathered{tokens.tokens, entries_per_token * shape.scale_packs, layout};
+  out.resize(gathered.size());
+  gather_scales(scales_[layer.value], shape.scale_packs, entries_per_token, indices, layout, out);
+  return {};
+}
+
 Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::int64_t> indices,
                                  std::optional<Region> region) {
   if (auto ok = check_indices(*layout_, shape, indices); !ok) return tl::unexpected(ok.error());
@@ -92,7 +125,7 @@ Result<Fetch> EngramTable::fetch(const IndexShape& shape, std::span<const std::i
                 " bytes, but its rows need ", need.count);
   }
   Bytes start = region ? region->offset : Bytes{0};
-  if (!(kDefectsBuilt && options_.ignore_leases)) {
+  if (!(kDefectsBuilt && options_.defects.lease_ignored)) {
     auto lease = region ? leases_->take({region->offset, need}, holder)
                         : leases_->take_any(need, kRowsAlignment, holder);
     if (!lease) return tl::unexpected(lease.error());

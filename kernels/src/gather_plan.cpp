@@ -10,11 +10,15 @@ namespace {
 
 constexpr int kFewSmThreads = 1024;
 constexpr int kManySmThreads = 256;
-constexpr int kOrderedHostSms = 16;  // more SMs read too far apart at once: 42 GB/s at 16 GiB
+// In address order the rows open at once lie close together; how close is best was measured with
+// 2, 4, 8 and 16 SMs: 2^20 rows over 16 GiB 30, 40, 38, 38 GB/s; 12,288 over 2 GiB 147, 144, 158,
+// 106 us, ordering included (docs/results/gather.md).
+constexpr int kOrderedHostSms = 4;
 constexpr std::int64_t kLargeOwnFetch = 32 << 20;  // bytes: several passes of all SMs
 constexpr double kHostLink = 51.4e9;
 constexpr double kNvlink = 372e9;
 constexpr double kOwnMemory = 1.9e12;
+constexpr int kSmallOrderedHostSms = 16;
 constexpr std::uint64_t kHostBlock = 64 * 1024;  // what one translation covers
 
 int widest_vector(int alignment) { return std::clamp(alignment, 4, 16); }
@@ -52,7 +56,7 @@ double interpolate(const std::array<Point, N>& points, double gib) {
 // rows come in address order.
 constexpr std::array<Point, 6> kRandomRows{
     {{0.5, 200e6}, {0.75, 190e6}, {1, 110e6}, {2, 60e6}, {4, 45e6}, {16, 31.5e6}}};
-constexpr std::array<Point, 2> kOrderedBlocks{{{2, 160e6}, {16, 42e6}}};
+constexpr std::array<Point, 2> kOrderedBlocks{{{2, 115e6}, {16, 38e6}}};
 
 Nanos seconds(double s) { return Nanos{static_cast<std::int64_t>(std::llround(s * 1e9))}; }
 
@@ -62,7 +66,7 @@ Nanos order_cost(FetchOrder order, std::int64_t num_rows) {
     case FetchOrder::as_given:
       return Nanos{0};
     case FetchOrder::by_page_small:
-      return Nanos{7'000 + num_rows / 2};
+      return Nanos{7'000 + num_rows * 7 / 10};
     case FetchOrder::by_page_sort:
       return Nanos{45'000 + num_rows / 25};
   }
@@ -151,8 +155,8 @@ Nanos estimate_host_gather(std::int64_t num_rows, int row_bytes, Bytes span, boo
 }
 
 Nanos estimate_host_assist(std::int64_t num_rows, int row_bytes, int threads) {
-  const double rate = 32e9 * std::min(1.0, threads / 16.0);
-  return seconds(10e-6 + static_cast<double>(num_rows) * row_bytes / rate);
+  const double rate = 33.5e9 * std::min(1.0, threads / 16.0);
+  return seconds(2e-6 + static_cast<double>(num_rows) * row_bytes / rate);
 }
 
 Result<FetchPlan> plan_fetch(const FetchShape& shape) {
@@ -167,9 +171,8 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
   };
   auto ordered_shape = shape.gather;
   const int limit = shape.gather.sm_limit;
-  if (rows > kMaxBlockOrderedRows) {
-    ordered_shape.sm_limit = limit > 0 ? std::min(limit, kOrderedHostSms) : kOrderedHostSms;
-  }
+  const int sms = rows > kMaxBlockOrderedRows ? kOrderedHostSms : kSmallOrderedHostSms;
+  ordered_shape.sm_limit = limit > 0 ? std::min(limit, sms) : sms;
   const auto ordered = plan_gather(ordered_shape);
   if (!ordered) return tl::unexpected(ordered.error());
 

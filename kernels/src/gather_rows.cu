@@ -72,6 +72,25 @@ Kernel pick(const GatherLaunch& launch, bool tail) {
   }
 }
 
+/// The instance of rows of one chunk that needs no look-up beyond the index; null if there is none.
+Kernel pick_simple(const GatherRowsArgs& args, const GatherLaunch& launch, std::uint64_t chunks) {
+  if (args.num_layers != 1 || args.order != nullptr || args.tickets != nullptr || chunks != 1 ||
+      args.owners.device_base != nullptr || args.tail.row_bytes > 0 || launch.vector_bytes != 16 ||
+      launch.store_bytes != 16 || launch.in_flight != 1) {
+    return nullptr;
+  }
+  switch (launch.lanes) {
+    case 8:
+      return gather_rows_kernel<16, 16, 8, 1, false, true>;
+    case 16:
+      return gather_rows_kernel<16, 16, 16, 1, false, true>;
+    case 32:
+      return gather_rows_kernel<16, 16, 32, 1, false, true>;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 Result<void> launch_gather_rows(const GatherRowsArgs& args, const GatherLaunch& launch,
@@ -99,7 +118,8 @@ Result<void> launch_gather_rows(const GatherRowsArgs& args, const GatherLaunch& 
       .chunks = FastDivide(chunks),
       .num_items = static_cast<std::uint64_t>(args.num_rows()) * chunks,
       .num_vectors = vectors};
-  return launch_kernel(kernel, launch.blocks, launch.threads,
+  const Kernel simple = pick_simple(args, launch, chunks);
+  return launch_kernel(simple != nullptr ? simple : kernel, launch.blocks, launch.threads,
                        {.stream = stream, .mode = mode, .started = started}, "gather_rows", params);
 }
 

@@ -31,10 +31,18 @@ struct ChunkIndex {
   std::int64_t index = 0;
 };
 
+/// kSimple: one layer, one chunk a row, rows as they stand, owners' pointers among the arguments.
+/// Nothing of it need be looked up then, which saves the default fetch what it can feel.
+template <bool kSimple>
 __device__ __forceinline__ ChunkIndex ask_chunk(const GatherParams& p, std::uint64_t item) {
   const GatherRowsArgs& args = p.args;
   ChunkIndex asked;
   asked.position = item;
+  if constexpr (kSimple) {
+    asked.wanted = true;
+    asked.index = load_index(args, item);
+    return asked;
+  }
   if (p.chunks.divisor != 1) {
     asked.position = p.chunks.quotient(item);
     asked.chunk = static_cast<int>(item - asked.position * p.chunks.divisor);
@@ -46,21 +54,22 @@ __device__ __forceinline__ ChunkIndex ask_chunk(const GatherParams& p, std::uint
   return asked;
 }
 
-template <bool kTail>
+template <bool kTail, bool kSimple>
 __device__ __forceinline__ ChunkPlace place_chunk(const GatherParams& p, const ChunkIndex& asked,
                                                   int chunk_bytes, bool reports) {
   const GatherRowsArgs& args = p.args;
   ChunkPlace place;
   if (!asked.wanted) return place;
   place.chunk = asked.chunk;
-  const RowSource row =
-      find_row(args, p.rows_per_layer, asked.position, asked.index, reports && asked.chunk == 0);
+  const RowSource row = find_row<kSimple>(args, p.rows_per_layer, asked.position, asked.index,
+                                          reports && asked.chunk == 0);
   const std::uint64_t into_row = static_cast<std::uint64_t>(asked.chunk) * chunk_bytes;
   std::byte* const dst = args.fetched + asked.position * args.fetched_row_bytes() + into_row;
   if (row.state == RowState::missing) {
     place.dst = dst;
   } else if (row.state == RowState::present) {
-    const std::byte* const base = owner_base(args.owners, row.owner);
+    const std::byte* const base =
+        kSimple ? args.owners.inline_base[row.owner] : owner_base(args.owners, row.owner);
     if (base != nullptr) {
       place.src = base + args.layers[row.layer].base_offset +
                   row.local * static_cast<std::uint64_t>(args.row_bytes) + into_row;
@@ -83,13 +92,14 @@ __device__ __forceinline__ void copy_tail_word(const GatherRowsArgs& args, const
 }
 
 /// One chunk a lane group and pass; every lane works out the same address.
-template <int kLoad, int kStore, int kLanes, bool kTail>
+template <int kLoad, int kStore, int kLanes, bool kTail, bool kSimple>
 __device__ __forceinline__ void gather_one_by_one(const GatherParams& p) {
   const int lane = threadIdx.x % kLanes;
   const std::uint64_t num_groups = static_cast<std::uint64_t>(gridDim.x) * blockDim.x / kLanes;
   std::uint64_t item = (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / kLanes;
   for (; item < p.num_items; item += num_groups) {
-    const ChunkPlace place = place_chunk<kTail>(p, ask_chunk(p, item), kLanes * kLoad, lane == 0);
+    const ChunkPlace place =
+        place_chunk<kTail, kSimple>(p, ask_chunk<kSimple>(p, item), kLanes * kLoad, lane == 0);
     if (place.dst == nullptr) continue;
     const int vector = place.chunk * kLanes + lane;
     Word<kLoad> v{};
@@ -124,13 +134,13 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
   std::uint64_t first = warp * kGroups * kOpen;  // the warp's first chunk
   const auto ask_own = [&] {
     const std::uint64_t item = first + own_offset;
-    return lane < kOpen && item < p.num_items ? ask_chunk(p, item) : ChunkIndex{};
+    return lane < kOpen && item < p.num_items ? ask_chunk<false>(p, item) : ChunkIndex{};
   };
   const auto from_lane = [](const std::byte* pointer, int u) {
     return reinterpret_cast<std::byte*>(
         __shfl_sync(kAll, reinterpret_cast<unsigned long long>(pointer), u, kLanes));
   };
-  ChunkPlace own = place_chunk<kTail>(p, ask_own(), kLanes * kLoad, true);
+  ChunkPlace own = place_chunk<kTail, false>(p, ask_own(), kLanes * kLoad, true);
   while (first < p.num_items) {
     const std::byte* src[kOpen];
     bool mine[kOpen];
@@ -148,6 +158,8 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
     if constexpr (kTail) tail = load_global_if<kStore>(own.tail != nullptr, own.tail);
     first += stride;
     const ChunkIndex asked = ask_own();
+    // Worked out while rows are still on their way: the index lies nearer than they do.
+    const ChunkPlace next = place_chunk<kTail, false>(p, asked, kLanes * kLoad, true);
     if constexpr (kTail) {
       if (own.dst != nullptr && own.chunk == 0) {
         for (int word = 1; word * kStore < p.args.tail.row_bytes; ++word) {
@@ -161,7 +173,7 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
       std::byte* const dst = from_lane(own.dst, u);
       if (mine[u] && dst != nullptr) store_pieces<kLoad, kStore>(dst + lane * kLoad, v[u]);
     }
-    own = place_chunk<kTail>(p, asked, kLanes * kLoad, true);
+    own = next;
   }
 }
 
@@ -169,13 +181,13 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
 constexpr int max_threads(int open) { return open == 1 ? 256 : 1024; }
 constexpr int min_blocks(int open) { return open == 1 ? 8 : 1; }
 
-template <int kLoad, int kStore, int kLanes, int kOpen, bool kTail>
+template <int kLoad, int kStore, int kLanes, int kOpen, bool kTail, bool kSimple = false>
 __global__ void __launch_bounds__(max_threads(kOpen), min_blocks(kOpen))
     gather_rows_kernel(const __grid_constant__ GatherParams p) {
   allow_next_kernel();
   wait_for_previous_kernel();
   if constexpr (kOpen == 1) {
-    gather_one_by_one<kLoad, kStore, kLanes, kTail>(p);
+    gather_one_by_one<kLoad, kStore, kLanes, kTail, kSimple>(p);
   } else {
     gather_several<kLoad, kStore, kLanes, kOpen, kTail>(p);
   }

@@ -20,10 +20,12 @@ PageParams make_pages(const GatherRowsArgs& args, FetchOrder order) {
                .first_byte = {},
                .shift = order == FetchOrder::by_page_small ? kBlockPageShift : kSortPageShift,
                .last_page = 0,
-               .all_served = args.owners.device_base == nullptr};
+               .all_served = args.owners.device_base == nullptr,
+               .simple = false};
   for (int o = 0; p.all_served && o < args.owners.num_owners; ++o) {
     p.all_served = args.owners.inline_base[o] != nullptr;
   }
+  p.simple = p.all_served && args.num_layers == 1 && args.tickets == nullptr;
   std::uint64_t span = 0;
   for (int l = 0; l < args.num_layers; ++l) {
     p.first_byte[l] = span;

@@ -16,6 +16,7 @@ struct PageParams {
   std::uint32_t shift;                               ///< page = byte >> shift
   std::uint32_t last_page;                           ///< behind all real ones: rows not to be read
   bool all_served;                                   ///< no owner is null: pages need no owner
+  bool simple;                                       ///< all served, one layer, no tickets
 };
 
 __device__ __forceinline__ std::uint32_t page_of(const PageParams& p, std::uint64_t position,
@@ -33,6 +34,12 @@ __device__ __forceinline__ std::uint32_t page_of(const PageParams& p, std::uint6
   }
   return static_cast<std::uint32_t>(
       (p.first_byte[layer] + static_cast<std::uint64_t>(index) * p.args.row_bytes) >> p.shift);
+}
+
+__device__ __forceinline__ std::uint32_t simple_page_of(const PageParams& p, std::int64_t index) {
+  const auto rows = static_cast<std::uint64_t>(p.args.layers[0].num_rows);
+  const auto row = static_cast<std::uint64_t>(index);
+  return row < rows ? static_cast<std::uint32_t>(row * p.args.row_bytes >> p.shift) : p.last_page;
 }
 
 inline constexpr int kOrderThreads = 1024;
@@ -56,10 +63,15 @@ __global__ void __launch_bounds__(kOrderThreads, 1)
     index[k] = load_index(p.args, min(position, num_rows - 1));
   }
   std::uint32_t page[kRowsPerThread], before[kRowsPerThread];
+  if (p.simple) {  // little code: instructions run once are fetched from far away
 #pragma unroll
-  for (int k = 0; k < kRowsPerThread; ++k) {
-    const std::uint32_t position = k * kOrderThreads + threadIdx.x;
-    page[k] = position < num_rows ? page_of(p, position, index[k]) : 0;
+    for (int k = 0; k < kRowsPerThread; ++k) page[k] = simple_page_of(p, index[k]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < kRowsPerThread; ++k) {
+      const std::uint32_t position = k * kOrderThreads + threadIdx.x;
+      page[k] = position < num_rows ? page_of(p, position, index[k]) : 0;
+    }
   }
   __syncthreads();
 #pragma unroll

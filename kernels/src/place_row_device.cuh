@@ -44,11 +44,14 @@ __device__ __forceinline__ std::int64_t load_index(const GatherRowsArgs& args,
 }
 
 /// `reports`: this thread writes the error record for a bad index; one thread a row should.
+/// kSimple: there is one layer.
+template <bool kSimple = false>
 __device__ __forceinline__ RowSource find_row(const GatherRowsArgs& args,
                                               const FastDivide& rows_per_layer,
                                               std::uint64_t position, std::int64_t index,
                                               bool reports) {
-  const int layer = args.num_layers == 1 ? 0 : static_cast<int>(rows_per_layer.quotient(position));
+  const int layer =
+      kSimple || args.num_layers == 1 ? 0 : static_cast<int>(rows_per_layer.quotient(position));
   const LayerRows& rows = args.layers[layer];
   if (static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(rows.num_rows)) {
     if (index != -1 && reports && args.error.record != nullptr) {

@@ -63,6 +63,10 @@ Result<PublishedFigure> read_row(const toml::table& group_table, TableReader& gr
   f.unit = field(group, row, "unit");
   f.profile = field(group, row, "profile");
   f.use = read_use(field(group, row, "use"), row);
+  for (TableReader* table_of : {&group, &row}) {
+    table_of->expect("data_only");
+    if (table_of->has("data_only")) f.data_only = table_of->text("data_only");
+  }
   f.tolerance = row.has("tolerance") ? row.number("tolerance") : group.number("tolerance");
   read_value(f, table, row);
   add_parameters(f.experiment, group_table, group);

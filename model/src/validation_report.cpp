@@ -16,6 +16,7 @@ std::string published_text(const PublishedFigure& f) {
 
 std::string verdict(const ComparedFigure& row) {
   const auto ok = agrees(row);
+  if (!row.figure.data_only.empty()) return "data only: " + row.figure.data_only;
   return !ok ? "not run" : *ok ? "ok" : "OFF";
 }
 
@@ -52,15 +53,17 @@ std::vector<std::string> cells(const ComparedFigure& row) {
 }
 
 std::string summary_line(std::string_view name, const ValidationSummary::Part& part) {
-  return fmt::format("{}: {} of {} rows run agree, largest error {:.1f} %, {} not run\n", name,
-                     part.agreeing, part.rows - part.not_run, 100 * part.largest_error,
-                     part.not_run);
+  return fmt::format(
+      "{}: {} of {} rows run agree, largest error {:.1f} %, {} not run, {} data only\n", name,
+      part.agreeing, part.rows - part.not_run - part.data_only, 100 * part.largest_error,
+      part.not_run, part.data_only);
 }
 
 nlohmann::ordered_json part_json(const ValidationSummary::Part& part) {
   return {{"rows", part.rows},
           {"agreeing", part.agreeing},
           {"not_run", part.not_run},
+          {"data_only", part.data_only},
           {"largest_error", part.largest_error}};
 }
 
@@ -82,6 +85,10 @@ ValidationSummary summarize(std::span<const ComparedFigure> rows) {
   for (const ComparedFigure& row : rows) {
     auto& part = row.figure.use == FigureUse::fitted ? summary.fitted : summary.held_out;
     ++part.rows;
+    if (!row.figure.data_only.empty()) {
+      ++part.data_only;
+      continue;
+    }
     if (!row.model) {
       ++part.not_run;
       continue;
@@ -111,6 +118,25 @@ std::string validation_text(std::span<const ComparedFigure> rows) {
   return text + summary_line("fitted", summary.fitted) + summary_line("held out", summary.held_out);
 }
 
+std::string validation_markdown(std::span<const ComparedFigure> rows) {
+  std::string text;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& f = rows[i].figure;
+    if (i == 0 || f.source != rows[i - 1].figure.source ||
+        f.profile != rows[i - 1].figure.profile) {
+      text += fmt::format(
+          "{}### {}\n\nProfile `{}`.\n\n"
+          "| condition | quantity | published | model | error | allowed | use | verdict |\n"
+          "|---|---|---:|---:|---:|---:|---|---|\n",
+          i == 0 ? "" : "\n", f.source, f.profile);
+    }
+    text += fmt::format("| {} |\n", fmt::join(cells(rows[i]), " | "));
+  }
+  const auto summary = summarize(rows);
+  return text + "\n- " + summary_line("fitted", summary.fitted) + "- " +
+         summary_line("held out", summary.held_out);
+}
+
 std::string validation_json(std::span<const ComparedFigure> rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ComparedFigure& row : rows) {
@@ -127,6 +153,7 @@ std::string validation_json(std::span<const ComparedFigure> rows) {
                                  {"tolerance", f.tolerance},
                                  {"use", f.use == FigureUse::fitted ? "fitted" : "held_out"},
                                  {"agrees", nullptr},
+                                 {"data_only", f.data_only},
                                  {"note", row.note}};
     if (row.model) {
       entry["model"] = *row.model;

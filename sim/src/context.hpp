@@ -52,7 +52,8 @@ class Chance {
   /// 0 <= answer <= most.
   Picos up_to(Picos most) {
     if (most <= Picos{0}) return Picos{0};
-    return Picos{static_cast<std::int64_t>(next() % (static_cast<std::uint64_t>(most.count()) + 1))};
+    return Picos{
+        static_cast<std::int64_t>(next() % (static_cast<std::uint64_t>(most.count()) + 1))};
   }
   [[nodiscard]] static std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -71,7 +72,8 @@ struct Context {
   Observer* observer;
   Chance chance;
   Picos now{0};
-  /// Rung requests, loads and timers under way; background traffic rests while there are none.
+  /// Rung requests and loads under way; background traffic rests while there are none. Timers do
+  /// not count: a deadline far away must not keep it running.
   std::uint64_t in_flight = 0;
 
   void push(Picos time, EventKind kind, std::uint32_t a = 0, std::uint64_t b = 0) {

@@ -4,7 +4,8 @@
 
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u.hpp>
-#include <simgrid/version.h>
+
+#include <simgrid/version.h>  // needs the macros of the headers above
 
 #include <algorithm>
 #include <deque>
@@ -47,8 +48,9 @@ struct Counter {
 
 sg4::Engine& simgrid_engine(const EngineOptions& options) {
   if (!sg4::Engine::has_instance()) {
-    static std::vector<std::string> words = {"engram", "--log=root.thres:critical",
-                                             "--cfg=contexts/stack-size:" + std::to_string(options.stack_kib)};
+    static std::vector<std::string> words = {
+        "engram", "--log=root.thres:critical",
+        "--cfg=contexts/stack-size:" + std::to_string(options.stack_kib)};
     if (options.thread_contexts) words.emplace_back("--cfg=contexts/factory:thread");
     static std::vector<char*> pointers;
     pointers.clear();
@@ -63,7 +65,8 @@ sg4::Engine& simgrid_engine(const EngineOptions& options) {
 
 class Engine::Impl {
  public:
-  explicit Impl(const EngineOptions& options) : options_(options), simgrid_(simgrid_engine(options)) {
+  explicit Impl(const EngineOptions& options)
+      : options_(options), simgrid_(simgrid_engine(options)) {
     base_ = sg4::Engine::get_clock();
     model_ = std::make_shared<FabricModel>(*this);
     simgrid_.add_model(model_);
@@ -198,18 +201,20 @@ class Engine::Impl {
     if (finished_ == actors_.size()) return -1;
     in_model_ = true;
     while (due_.empty() && !events_.empty()) step();
-    if (due_.empty() && !error_.has_value()) stop({ErrorCode::deadlock, "deadlock: " + waiting_report()});
+    if (due_.empty() && !error_.has_value())
+      stop({ErrorCode::deadlock, "deadlock: " + waiting_report()});
     in_model_ = false;
     if (due_.empty()) return -1;
-    return std::max(0.0, base_ + static_cast<double>(now_.count()) * 1e-12 - sg4::Engine::get_clock());
+    return std::max(0.0,
+                    base_ + static_cast<double>(now_.count()) * 1e-12 - sg4::Engine::get_clock());
   }
 
   void step() {
     const Event event = events_.pop();
     now_ = Picos{event.time};
     if (watchdog_.has_value() && now_ > *watchdog_ && !error_.has_value()) {
-      stop({ErrorCode::timed_out,
-            fmt::format("the simulated time passed {} us: {}", to_micros(*watchdog_), waiting_report())});
+      stop({ErrorCode::timed_out, fmt::format("the simulated time passed {} us: {}",
+                                              to_micros(*watchdog_), waiting_report())});
       return;
     }
     if (event.kind != kTimeout) {
@@ -257,8 +262,8 @@ class Engine::Impl {
                        counters_[actor.semaphore].label);
       }
     }
-    fmt::format_to(std::back_inserter(text), "{} of {} ranks wait at {} us", waiting, actors_.size(),
-                   to_micros(now_));
+    fmt::format_to(std::back_inserter(text), "{} of {} ranks wait at {} us", waiting,
+                   actors_.size(), to_micros(now_));
     if (handler_ != nullptr) {
       std::string pending;
       handler_->describe_pending(pending);
@@ -287,7 +292,8 @@ class Engine::Impl {
 };
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
-  if (options.ranks == 0) return fail(ErrorCode::invalid_argument, "an engine needs at least 1 rank");
+  if (options.ranks == 0)
+    return fail(ErrorCode::invalid_argument, "an engine needs at least 1 rank");
   if (Impl::one_is_alive()) {
     return fail(ErrorCode::invalid_argument,
                 "another simulated run is alive in this process; SimGrid allows one at a time");

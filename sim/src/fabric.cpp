@@ -3,39 +3,18 @@
 #include <algorithm>
 
 #include "engram/model/ecmp.hpp"
+#include "fabric_options.hpp"
 #include "loads.hpp"
 #include "nic.hpp"
 
 namespace engram::sim {
-
-const char* name_of(RequestKind kind) {
-  switch (kind) {
-    case RequestKind::read: return "read";
-    case RequestKind::write: return "write";
-    case RequestKind::write_inline: return "write_inline";
-    case RequestKind::atomic_add: return "atomic_add";
-  }
-  return "";
-}
-
-const char* name_of(Fidelity fidelity) {
-  switch (fidelity) {
-    case Fidelity::message: return "message";
-    case Fidelity::batch: return "batch";
-    case Fidelity::flow: return "flow";
-  }
-  return "";
-}
 
 class Fabric::Impl : public EventHandler, public PacketSink {
  public:
   Impl(Engine& engine, FabricClient& client, FabricOptions options)
       : engine_(engine),
         options_(std::move(options)),
-        context_{engine.events(),
-                 client,
-                 options_,
-                 options_.observer,
+        context_{engine.events(), client, options_, options_.observer,
                  Chance(options_.perturbation.seed)},
         qps_(context_),
         network_(context_, *this),
@@ -64,27 +43,44 @@ class Fabric::Impl : public EventHandler, public PacketSink {
     switch (static_cast<EventKind>(event.kind)) {
       case EventKind::doorbell:
         return requester_.on_doorbell(a, static_cast<std::uint16_t>(event.b));
-      case EventKind::engine_free: return requester_.on_engine_free(a);
-      case EventKind::qp_ready: return requester_.on_qp_ready(a);
-      case EventKind::inject: return requester_.on_inject(a, generation);
-      case EventKind::port_free: return network_.on_port_free(a);
-      case EventKind::arrive: return network_.on_arrive(a);
-      case EventKind::credit: return network_.on_credit(a, event.b);
-      case EventKind::memory: return responder_.on_memory(a, generation);
-      case EventKind::visible: return responder_.on_visible(a);
-      case EventKind::acknowledge: return responder_.on_acknowledge(a, generation);
-      case EventKind::complete: return on_complete(a);
-      case EventKind::retry: return requester_.on_retry(a, generation);
+      case EventKind::engine_free:
+        return requester_.on_engine_free(a);
+      case EventKind::qp_ready:
+        return requester_.on_qp_ready(a);
+      case EventKind::inject:
+        return requester_.on_inject(a, generation);
+      case EventKind::port_free:
+        return network_.on_port_free(a);
+      case EventKind::arrive:
+        return network_.on_arrive(a);
+      case EventKind::credit:
+        return network_.on_credit(a, event.b);
+      case EventKind::memory:
+        return responder_.on_memory(a, generation);
+      case EventKind::visible:
+        return responder_.on_visible(a);
+      case EventKind::acknowledge:
+        return responder_.on_acknowledge(a, generation);
+      case EventKind::complete:
+        return on_complete(a);
+      case EventKind::retry:
+        return requester_.on_retry(a, generation);
       case EventKind::timer:
-        --context_.in_flight;
         return context_.client.timer(event.b);
-      case EventKind::load_issue: return loads_.on_issue(a);
-      case EventKind::load_at_owner: return loads_.on_owner(a);
-      case EventKind::load_at_reader: return loads_.on_reader(a);
-      case EventKind::load_done: return loads_.on_done(a);
-      case EventKind::background: return on_background(a);
-      case EventKind::fault_begin: return on_fault(a);
-      case EventKind::fault_end: return faults_.on_end(a, network_);
+      case EventKind::load_issue:
+        return loads_.on_issue(a);
+      case EventKind::load_at_owner:
+        return loads_.on_owner(a);
+      case EventKind::load_at_reader:
+        return loads_.on_reader(a);
+      case EventKind::load_done:
+        return loads_.on_done(a);
+      case EventKind::background:
+        return on_background(a);
+      case EventKind::fault_begin:
+        return on_fault(a);
+      case EventKind::fault_end:
+        return faults_.on_end(a, network_);
     }
     require(false, "an event of an unknown kind");
   }
@@ -239,8 +235,8 @@ Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& reques
   require(from.has_value() && to.has_value(), "unloaded_time between ranks with NICs");
   const Network::Way there = network_.way(from->value, to->value);
   const Network::Way back = network_.way(to->value, from->value);
-  const std::uint64_t packets = std::max<std::uint64_t>(
-      1, (request.bytes + nics_.segment - 1) / nics_.segment);
+  const std::uint64_t packets =
+      std::max<std::uint64_t>(1, (request.bytes + nics_.segment - 1) / nics_.segment);
   const std::uint64_t carried = request.bytes + packets * nic.header_bytes;
   Picos time = cost.request_latency + there.latency + cost.response_latency + back.latency +
                cost.completion_latency;
@@ -266,68 +262,10 @@ Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& reques
   return time;
 }
 
-Lanes Lanes::from(const model::LaneConfig& config) {
-  Lanes lanes;
-  lanes.weights.clear();
-  for (std::uint32_t lane = 0; lane < config.num_lanes(); ++lane) {
-    lanes.weights.push_back(config.weight(lane));
-  }
-  for (std::uint32_t level = 0; level < lanes.service_level.size(); ++level) {
-    lanes.service_level[level] = static_cast<std::uint8_t>(config.lane(level).value_or(kNoLane));
-  }
-  return lanes;
-}
-
-namespace {
-
-Result<void> check(const Engine& engine, const FabricOptions& options) {
-  const std::uint32_t ranks = options.topology.num_ranks();
-  if (ranks < engine.num_ranks()) {
-    return fail(ErrorCode::invalid_argument, "the topology has NICs for ", ranks,
-                " ranks, the run has ", engine.num_ranks());
-  }
-  const auto& weights = options.lanes.weights;
-  if (weights.empty() || weights.size() > model::kMaxLanes) {
-    return fail(ErrorCode::invalid_argument, weights.size(), " virtual lanes; 1 to ",
-                model::kMaxLanes, " are accepted");
-  }
-  for (std::size_t level = 0; level < options.lanes.service_level.size(); ++level) {
-    const std::uint8_t lane = options.lanes.service_level[level];
-    if (lane == Lanes::kNoLane || (lane < weights.size() && weights[lane] > 0)) continue;
-    return fail(ErrorCode::invalid_argument, "service level ", level, " maps to lane ",
-                unsigned{lane}, ", which has no weight; there are ", weights.size(), " lanes");
-  }
-  for (std::size_t i = 0; i < options.background.size(); ++i) {
-    const Background& b = options.background[i];
-    if (b.from.value >= ranks || b.to.value >= ranks || b.rate.value <= 0 ||
-        b.message.count == 0 || options.lanes.lane(b.service_level) == Lanes::kNoLane ||
-        !options.topology.nic(b.from, 0) || !options.topology.nic(b.to, 0)) {
-      return fail(ErrorCode::invalid_argument, "background entry ", i, ": from rank ",
-                  b.from.value, " to rank ", b.to.value, " of ", ranks, ", ", b.rate.value,
-                  " B/s in messages of ", b.message.count, " B at service level ", b.service_level);
-    }
-  }
-  for (std::size_t i = 0; i < options.faults.faults.size(); ++i) {
-    const Fault& fault = options.faults.faults[i];
-    const bool on_link = fault.kind == FaultKind::link_down;
-    if (on_link ? fault.link.value >= options.topology.links().size() : fault.rank.value >= ranks) {
-      return fail(ErrorCode::invalid_argument, "fault ", i, " (", name_of(fault.kind), "): ",
-                  on_link ? "link " : "rank ", on_link ? fault.link.value : fault.rank.value,
-                  " of ", on_link ? options.topology.links().size() : ranks);
-    }
-    if (fault.kind == FaultKind::rank_slow && !(fault.factor >= 1)) {
-      return fail(ErrorCode::invalid_argument, "fault ", i, " (rank_slow): factor ", fault.factor,
-                  "; at least 1 is accepted");
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Fabric>> Fabric::create(Engine& engine, FabricClient& client,
                                                FabricOptions options) {
-  if (auto fine = check(engine, options); !fine.has_value()) return tl::unexpected(fine.error());
+  if (auto fine = check_options(options, engine.num_ranks()); !fine.has_value())
+    return tl::unexpected(fine.error());
   return std::unique_ptr<Fabric>(
       new Fabric(std::make_unique<Impl>(engine, client, std::move(options))));
 }
@@ -359,7 +297,6 @@ QpCounters Fabric::counters(QpId qp) const { return impl_->qps_[qp.value].counte
 
 void Fabric::at(Picos time, std::uint64_t tag) {
   impl_->sync();
-  ++impl_->context_.in_flight;
   impl_->context_.push(time, EventKind::timer, 0, tag);
 }
 

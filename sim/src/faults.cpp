@@ -6,15 +6,24 @@ namespace engram::sim {
 
 const char* name_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::link_down: return "link_down";
-    case FaultKind::rank_dead: return "rank_dead";
-    case FaultKind::memory_node_gone: return "memory_node_gone";
-    case FaultKind::rank_slow: return "rank_slow";
-    case FaultKind::nic_error: return "nic_error";
-    case FaultKind::delayed_doorbell: return "delayed_doorbell";
-    case FaultKind::reordered_completions: return "reordered_completions";
-    case FaultKind::late_visibility: return "late_visibility";
-    case FaultKind::corrupted_row: return "corrupted_row";
+    case FaultKind::link_down:
+      return "link_down";
+    case FaultKind::rank_dead:
+      return "rank_dead";
+    case FaultKind::memory_node_gone:
+      return "memory_node_gone";
+    case FaultKind::rank_slow:
+      return "rank_slow";
+    case FaultKind::nic_error:
+      return "nic_error";
+    case FaultKind::delayed_doorbell:
+      return "delayed_doorbell";
+    case FaultKind::reordered_completions:
+      return "reordered_completions";
+    case FaultKind::late_visibility:
+      return "late_visibility";
+    case FaultKind::corrupted_row:
+      return "corrupted_row";
   }
   return "";
 }
@@ -43,7 +52,8 @@ void FaultState::on_begin(std::uint32_t index, Network& network) {
     context_.observer->instant({Track::Kind::rank, fault.rank.value, 0}, name_of(fault.kind),
                                context_.now, index);
   }
-  if (fault.until != Picos::max()) {
+  const bool dies = fault.kind == FaultKind::rank_dead || fault.kind == FaultKind::memory_node_gone;
+  if (fault.until != Picos::max() && !dies) {
     context_.push(std::max(fault.until, context_.now), EventKind::fault_end, index);
   }
   context_.client.fault_began(fault);
@@ -58,15 +68,30 @@ void FaultState::apply(const Fault& fault, bool begins, Network& network) {
   OfRank& rank = ranks_[fault.rank.value];
   const Picos delay = begins ? fault.delay : Picos{0};
   switch (fault.kind) {
-    case FaultKind::link_down: break;
+    case FaultKind::link_down:
+      break;
     case FaultKind::rank_dead:
-    case FaultKind::memory_node_gone: rank.dead += begins ? 1 : -1; break;
-    case FaultKind::rank_slow: rank.factor = begins ? fault.factor : 1.0; break;
-    case FaultKind::nic_error: rank.errors = begins ? fault.count : 0; break;
-    case FaultKind::delayed_doorbell: rank.doorbell = delay; break;
-    case FaultKind::reordered_completions: rank.completion = delay; break;
-    case FaultKind::late_visibility: rank.visibility = delay; break;
-    case FaultKind::corrupted_row: rank.corruptions = begins ? fault.count : 0; break;
+    case FaultKind::memory_node_gone:
+      rank.dead += begins ? 1 : -1;
+      break;
+    case FaultKind::rank_slow:
+      rank.factor = begins ? fault.factor : 1.0;
+      break;
+    case FaultKind::nic_error:
+      rank.errors = begins ? fault.count : 0;
+      break;
+    case FaultKind::delayed_doorbell:
+      rank.doorbell = delay;
+      break;
+    case FaultKind::reordered_completions:
+      rank.completion = delay;
+      break;
+    case FaultKind::late_visibility:
+      rank.visibility = delay;
+      break;
+    case FaultKind::corrupted_row:
+      rank.corruptions = begins ? fault.count : 0;
+      break;
   }
 }
 

@@ -23,8 +23,8 @@ class FaultState {
   /// `time` as `rank` takes it.
   [[nodiscard]] Picos slowed(Rank rank, Picos time) const {
     if (!any_ || ranks_[rank.value].factor == 1.0) return time;
-    return Picos{static_cast<std::int64_t>(static_cast<double>(time.count()) *
-                                           ranks_[rank.value].factor)};
+    return Picos{
+        static_cast<std::int64_t>(static_cast<double>(time.count()) * ranks_[rank.value].factor)};
   }
   [[nodiscard]] Picos doorbell_delay(Rank rank) const {
     return any_ ? ranks_[rank.value].doorbell : Picos{0};

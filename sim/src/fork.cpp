@@ -50,7 +50,8 @@ void write_all(int file, const void* data, std::size_t size) {
 bool read_all(int file, std::string& bytes, Clock::time_point deadline) {
   char buffer[65536];
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd waiting{file, POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready == 0) return false;

@@ -10,9 +10,12 @@ constexpr std::uint64_t kSector = 32;  // bytes a GPU reads at least; rows trave
 // Rows are moved in pieces, each with its own events: what some lanes of an SM have under way.
 std::uint64_t piece_bytes(Fidelity fidelity) {
   switch (fidelity) {
-    case Fidelity::message: return 2048;
-    case Fidelity::batch: return 8192;
-    case Fidelity::flow: return 32768;
+    case Fidelity::message:
+      return 2048;
+    case Fidelity::batch:
+      return 8192;
+    case Fidelity::flow:
+      return 32768;
   }
   return 2048;
 }
@@ -61,7 +64,8 @@ void Loads::on_issue(std::uint32_t index) {
     return context_.push(gpu.sms[request.sm], EventKind::load_issue, index);
   }
   const std::uint64_t rows = std::min(
-      load.rows_left, std::max<std::uint64_t>(1, piece_bytes_ / std::max<std::uint64_t>(1, request.row_bytes)));
+      load.rows_left,
+      std::max<std::uint64_t>(1, piece_bytes_ / std::max<std::uint64_t>(1, request.row_bytes)));
   load.rows_left -= rows;
   ++load.pieces;
   const Picos next = context_.now + issue_time(request, rows * request.row_bytes);
@@ -90,7 +94,9 @@ Picos Loads::issue_time(const LoadRequest& request, std::uint64_t bytes) const {
       rate = profile_.nvlink.per_sm;
       latency = profile_.nvlink.load_latency;
       break;
-    case LoadPath::host: latency = profile_.memory.host_latency; break;
+    case LoadPath::host:
+      latency = profile_.memory.host_latency;
+      break;
   }
   const Picos at_rate = wire_time(bytes, rate);
   if (request.in_flight.count == 0) return at_rate;
@@ -105,8 +111,7 @@ std::uint64_t Loads::wire_bytes(const LoadRequest& request, std::uint64_t rows) 
   const std::uint64_t header = copy ? profile_.nvlink.copy_header : profile_.nvlink.load_header;
   // A copy is contiguous: its packets run over row ends.
   const std::uint64_t stretch = copy ? rows * request.row_bytes : request.row_bytes;
-  const std::uint64_t bytes =
-      round_up(stretch, kSector) + (stretch + unit - 1) / unit * header;
+  const std::uint64_t bytes = round_up(stretch, kSector) + (stretch + unit - 1) / unit * header;
   return copy ? bytes : bytes * rows;
 }
 

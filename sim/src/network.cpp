@@ -13,9 +13,12 @@ constexpr std::uint64_t kFlowSegment = 64 * 1024;
 
 const char* name_of(PacketKind kind) {
   switch (kind) {
-    case PacketKind::request: return "request";
-    case PacketKind::response: return "response";
-    case PacketKind::background: return "background";
+    case PacketKind::request:
+      return "request";
+    case PacketKind::response:
+      return "response";
+    case PacketKind::background:
+      return "background";
   }
   return "";
 }
@@ -25,9 +28,12 @@ const char* name_of(PacketKind kind) {
 std::uint64_t segment_bytes(const FabricOptions& options) {
   const std::uint64_t mtu = std::max(1u, options.profile.network.mtu);
   switch (options.fidelity) {
-    case Fidelity::message: return mtu;
-    case Fidelity::batch: return std::max(mtu, kBatchSegment);
-    case Fidelity::flow: return std::max(mtu, kFlowSegment);
+    case Fidelity::message:
+      return mtu;
+    case Fidelity::batch:
+      return std::max(mtu, kBatchSegment);
+    case Fidelity::flow:
+      return std::max(mtu, kFlowSegment);
   }
   return mtu;
 }
@@ -41,8 +47,9 @@ Network::Network(Context& context, PacketSink& sink)
   const model::Topology& topology = context.options.topology;
   quantum_ = static_cast<std::int64_t>(segment_bytes(context.options) +
                                        context.options.profile.nic.header_bytes);
-  only_link_.assign(topology.vertices().size(), kNone);
-  std::vector<std::uint32_t> out(topology.vertices().size());
+  only_out_.assign(topology.vertices().size(), kNone);
+  only_in_ = only_out_;
+  std::vector<std::uint32_t> out(topology.vertices().size()), in(out);
   for (std::uint32_t i = 0; i < topology.links().size(); ++i) {
     const model::Link& link = topology.links()[i];
     Port& port = ports_.emplace_back();
@@ -50,7 +57,8 @@ Network::Network(Context& context, PacketSink& sink)
     port.latency = link.latency;
     port.from = link.from.value;
     port.to = link.to.value;
-    only_link_[link.from.value] = ++out[link.from.value] == 1 ? i : kNone;
+    only_out_[link.from.value] = ++out[link.from.value] == 1 ? i : kNone;
+    only_in_[link.to.value] = ++in[link.to.value] == 1 ? i : kNone;
   }
   lanes_.resize(ports_.size() * num_lanes_);
   loop_free_.resize(topology.vertices().size());
@@ -127,7 +135,7 @@ void Network::try_send(std::uint32_t link) {
   if (port.waiting == 0 || !port.up) return;
   if (port.free_at <= context_.now) {
     const int lane = pick_lane(link);
-    if (lane < 0) return;  // on_credit or leave_buffer tries again
+    if (lane < 0) return;  // on_credit tries again
     transmit(link, lanes_[link * num_lanes_ + static_cast<std::uint32_t>(lane)]);
     if (port.waiting == 0) return;
   }
@@ -193,16 +201,13 @@ void Network::transmit(std::uint32_t link, Lane& lane) {
     context_.observer->span({Track::Kind::link, 0, link}, name_of(packet.kind), context_.now,
                             port.free_at, packet.train);
   }
-  const Packet before = packet;
+  const std::uint32_t buffer =
+      packet.link == kNone ? kNone : packet.link * num_lanes_ + packet.lane;
   lane.held += packet.bytes;
   packet.link = link;
   packet.tail = std::max(port.free_at, packet.tail) + port.latency;
   context_.push(context_.now + port.latency, EventKind::arrive, index);
-  leave_buffer(before);
-}
-
-void Network::leave_buffer(const Packet& packet) {
-  if (packet.link != kNone) on_credit(packet.link * num_lanes_ + packet.lane, packet.bytes);
+  if (buffer != kNone) on_credit(buffer, packet.bytes);
 }
 
 void Network::on_credit(std::uint32_t buffer, std::uint64_t bytes) {
@@ -236,11 +241,13 @@ void Network::lose(std::uint32_t index) {
   const Packet packet = packets_[index];
   packets_.free(index);
   sink_.lost(packet);
-  leave_buffer(packet);
+  if (packet.link != kNone) on_credit(packet.link * num_lanes_ + packet.lane, packet.bytes);
 }
 
 std::uint32_t Network::route(std::uint32_t at, const Packet& packet) const {
-  if (only_link_[at] != kNone) return ports_[only_link_[at]].up ? only_link_[at] : kNone;
+  if (only_out_[at] != kNone) return ports_[only_out_[at]].up ? only_out_[at] : kNone;
+  const std::uint32_t last = only_in_[packet.target];
+  if (last != kNone && ports_[last].from == at) return ports_[last].up ? last : kNone;
   const auto hops = context_.options.topology.next_hops(model::VertexIndex{at},
                                                         model::VertexIndex{packet.target});
   const auto count = static_cast<std::uint32_t>(hops.size());
@@ -283,8 +290,8 @@ Network::Way Network::way(std::uint32_t source, std::uint32_t target) const {
   Way way{.latency = Picos{0}, .slowest = loop_wire_};
   double slowest = 0;
   for (std::uint32_t at = source; at != target;) {
-    const auto hops = context_.options.topology.next_hops(model::VertexIndex{at},
-                                                          model::VertexIndex{target});
+    const auto hops =
+        context_.options.topology.next_hops(model::VertexIndex{at}, model::VertexIndex{target});
     if (hops.empty()) break;
     const model::Link& link = context_.options.topology.links()[hops[0].value];
     way.latency += link.latency;

@@ -13,14 +13,14 @@ enum class PacketKind : std::uint8_t { request, response, background };
 struct Packet {
   std::uint32_t next = kNone;  ///< in its queue
   std::uint32_t train = kNone, generation = 0;
-  std::uint32_t link = kNone;    ///< it travels on, or whose far buffer holds it
-  std::uint32_t target = 0;      ///< vertex
-  std::uint32_t bytes = 0;       ///< on the wire
+  std::uint32_t link = kNone;  ///< it travels on, or whose far buffer holds it
+  std::uint32_t target = 0;    ///< vertex
+  std::uint32_t bytes = 0;     ///< on the wire
   std::uint32_t payload = 0;
   std::uint64_t hash = 0;
   std::uint8_t lane = 0;
   PacketKind kind = PacketKind::request;
-  Picos tail{0};                 ///< when its last byte is where its head is now
+  Picos tail{0};  ///< when its last byte is where its head is now
 };
 
 /// A message to send; cut into packets of at most `segment` payload bytes.
@@ -28,7 +28,7 @@ struct Message {
   PacketKind kind = PacketKind::request;
   std::uint32_t train = kNone, generation = 0;
   std::uint32_t source = 0, target = 0;  ///< vertices
-  std::uint64_t hash = 0;  ///< of its flow
+  std::uint64_t hash = 0;                ///< of its flow
   std::uint8_t lane = 0;
   std::uint64_t payload = 0, overhead = 0;  ///< bytes; overhead is spread over the packets
   std::uint64_t segment = 4096;
@@ -96,7 +96,6 @@ class Network {
   [[nodiscard]] int pick_lane(std::uint32_t link);
   [[nodiscard]] bool may_send(const Lane& lane) const;
   void transmit(std::uint32_t link, Lane& lane);
-  void leave_buffer(const Packet& packet);
   void lose(std::uint32_t packet);
   [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet) const;
   void loop_back(std::uint32_t packet, std::uint32_t vertex);
@@ -108,8 +107,9 @@ class Network {
   std::int64_t quantum_ = 0;
   std::vector<Port> ports_;
   std::vector<Lane> lanes_;  // [link][lane]
-  std::vector<std::uint32_t> only_link_;  // [vertex]: its one link out, or kNone
-  std::vector<Picos> loop_free_;          // [vertex]
+  // Shortcuts past the topology's tables, [vertex]: its one link out, its one link in, or kNone.
+  std::vector<std::uint32_t> only_out_, only_in_;
+  std::vector<Picos> loop_free_;  // [vertex]
   ByteTime loop_wire_;
   Pool<Packet> packets_;
 };

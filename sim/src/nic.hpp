@@ -50,8 +50,8 @@ struct Train {
   Memory local_memory = Memory::gpu, remote_memory = Memory::gpu;
   Status status = Status::ok;
   bool lost = false, executed = false, holds_reads = false;
-  std::uint64_t payload = 0;            ///< bytes of all requests
-  std::uint64_t packets = 0;            ///< packets that carry it on a real network
+  std::uint64_t payload = 0;                ///< bytes of all requests
+  std::uint64_t packets = 0;                ///< packets that carry it on a real network
   std::uint64_t expected = 0, arrived = 0;  ///< payload bytes of the message under way
   Picos started{0};
   Picos tail{0};  ///< when the last byte of the message under way is where it is now

@@ -22,9 +22,9 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
 
   for (const Rank rank : {local, remote}) {
     if (rank.value >= topology.num_ranks()) {
-      return fail(ErrorCode::out_of_range, "QP ", index.value, " of rank ", local.value, " to rank ",
-                  remote.value, ": rank ", rank.value, " has no NIC; the topology has ",
-                  topology.num_ranks(), " ranks");
+      return fail(ErrorCode::out_of_range, "QP ", index.value, " of rank ", local.value,
+                  " to rank ", remote.value, ": rank ", rank.value,
+                  " has no NIC; the topology has ", topology.num_ranks(), " ranks");
     }
   }
   Qp opened;
@@ -47,12 +47,12 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   }
   if (opened_[local.value] >= profile.nic.max_qps) {
     return fail(ErrorCode::invalid_argument, "rank ", local.value, " opens more than ",
-                profile.nic.max_qps, " QPs, all that its NIC holds (profile \"", profile.name, "\")");
+                profile.nic.max_qps, " QPs, all that its NIC holds (profile \"", profile.name,
+                "\")");
   }
   ++opened_[local.value];
 
-  const std::uint32_t planes =
-      std::clamp(topology.num_planes(), 1u, std::max(1u, profile.nic.ports));
+  const std::uint32_t planes = std::max(1u, topology.num_planes());
   for (std::uint32_t i = 0; i < planes; ++i) {  // the QP's own plane, else the next that both have
     const std::uint32_t plane = (index.value + i) % planes;
     const auto from = topology.nic(local, plane), to = topology.nic(remote, plane);

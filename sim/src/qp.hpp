@@ -26,13 +26,13 @@ struct Qp {
   // The NIC's view: 16-bit indices that wrap.
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
-  bool ready = false, waits_for_rate = false, failed = false, told_full = false;
-  std::uint32_t next_ready = kNone;                        // list of its NIC
+  bool ready = false, waits_for_rate = false, failed = false, broken = false, told_full = false;
+  std::uint32_t next_ready = kNone;                                // list of its NIC
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
-  std::uint32_t outstanding = 0;                           // reads and adds in flight
-  std::uint32_t source = 0, target = 0;                    // vertices
-  std::uint32_t connection = 0;                            // shared with the QP the other way
-  std::uint64_t hash_there = 0, hash_back = 0;             // of its flows, for ECMP
+  std::uint32_t outstanding = 0;                                   // reads and adds in flight
+  std::uint32_t source = 0, target = 0;                            // vertices
+  std::uint32_t connection = 0;                 // shared with the QP the other way
+  std::uint64_t hash_there = 0, hash_back = 0;  // of its flows, for ECMP
   Picos next_start{0}, last_doorbell{0}, last_inject{0}, last_memory{0}, last_visible{0},
       last_complete{0};
 
@@ -129,6 +129,9 @@ template <class FlowDone>
 void QpTable::deliver(std::uint32_t qp, std::uint32_t node, FlowDone&& flow_done) {
   RequestNode& done = nodes_[node];
   done.delivered = true;
+  // After its first error a QP has no good completion, though the bytes may have moved.
+  if (qps_[qp].broken) done.status = Status::error;
+  if (done.status == Status::error) qps_[qp].broken = true;
   ++qps_[qp].counters.completed;
   --context_.in_flight;
   context_.client.completed(QpId{qp}, done.request, done.status);

@@ -34,8 +34,8 @@ void Requester::ring(std::uint32_t qp) {
   if (queue.counters.rung == queue.counters.posted) return;
   c.in_flight += queue.counters.posted - queue.counters.rung;
   queue.counters.rung = queue.counters.posted;
-  const Picos late = s_.faults.doorbell_delay(queue.local) +
-                     c.chance.up_to(c.options.perturbation.doorbell);
+  const Picos late =
+      s_.faults.doorbell_delay(queue.local) + c.chance.up_to(c.options.perturbation.doorbell);
   queue.last_doorbell = std::max(queue.last_doorbell, taken + late);
   c.push(queue.last_doorbell, EventKind::doorbell, qp,
          static_cast<std::uint16_t>(queue.counters.posted));
@@ -88,7 +88,7 @@ void Requester::on_qp_ready(std::uint32_t qp) {
 
 void Requester::kick(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  if (nic.engine_scheduled || nic.first_ready == kNone) return;
+  if (nic.engine_scheduled || nic.first_ready == kNone || s_.faults.dead(Rank{rank})) return;
   nic.engine_scheduled = true;
   s_.context.push(std::max(s_.context.now, nic.engine_free), EventKind::engine_free, rank);
 }
@@ -249,10 +249,9 @@ Picos Requester::take_answer(std::uint32_t index, const Packet& packet) {
   train.arrived += packet.payload;
   if (train.arrived < train.expected) return free;
   train.generation = 0;
-  const Picos late = c.chance.up_to(s_.faults.completion_spread(queue.local) +
-                                    c.options.perturbation.completion);
-  const Picos seen =
-      train.tail + s_.faults.slowed(queue.local, s_.costs.completion_latency) + late;
+  const Picos late =
+      c.chance.up_to(s_.faults.completion_spread(queue.local) + c.options.perturbation.completion);
+  const Picos seen = train.tail + s_.faults.slowed(queue.local, s_.costs.completion_latency) + late;
   queue.last_complete = std::max(queue.last_complete, seen);
   c.push(queue.last_complete, EventKind::complete, index);
   return free;

@@ -26,10 +26,13 @@ NicCosts::NicCosts(const model::Profile& p)
 
 Picos NicCosts::start(RequestKind kind) const {
   switch (kind) {
-    case RequestKind::read: return read;
-    case RequestKind::atomic_add: return atomic;
+    case RequestKind::read:
+      return read;
+    case RequestKind::atomic_add:
+      return atomic;
     case RequestKind::write:
-    case RequestKind::write_inline: return write;
+    case RequestKind::write_inline:
+      return write;
   }
   return read;
 }
@@ -87,8 +90,7 @@ void Responder::serve(std::uint32_t index, Picos arrived) {
   Context& c = s_.context;
   const bool is_read = train.kind == RequestKind::read;
   const Picos miss = s_.miss(queue.remote, train.qp, true) ? s_.costs.responder_miss : Picos{0};
-  const Picos each =
-      s_.faults.slowed(queue.remote, is_read ? s_.costs.serve : s_.costs.atomic);
+  const Picos each = s_.faults.slowed(queue.remote, is_read ? s_.costs.serve : s_.costs.atomic);
   const Picos begin = std::max(arrived, nic.responder_free);
   const Picos held = each * train.requests + miss;
   nic.responder_free = begin + held;
@@ -99,13 +101,15 @@ void Responder::serve(std::uint32_t index, Picos arrived) {
                      begin, nic.responder_free, index);
   }
   const Picos extra = is_read ? s_.costs.read_latency : s_.costs.atomic_latency;
-  const Picos ready = begin + miss + s_.faults.slowed(queue.remote, s_.costs.response_latency + extra);
+  const Picos ready =
+      begin + miss + s_.faults.slowed(queue.remote, s_.costs.response_latency + extra);
   const Picos moving = s_.faults.slowed(queue.remote, s_.costs.pcie(train.payload));
   const Picos pcie = std::max(ready, nic.pcie_read_free);
   nic.pcie_read_free = pcie + moving;
   nic.counters.pcie_read_busy += moving;
   Picos at = pcie + s_.costs.memory_latency(train.remote_memory);
-  queue.last_memory = at = std::max(at, queue.last_memory);
+  // A read or an add follows the writes of its QP: it does not pass one that is not yet seen.
+  queue.last_memory = at = std::max({at, queue.last_memory, queue.last_visible});
   train.tail = at + std::max(moving, each * (train.requests - 1));
   c.push(at, EventKind::memory, index, train.generation);
 }
@@ -156,7 +160,9 @@ Picos Responder::take_write(std::uint32_t index, const Packet& packet) {
     }
     const Picos late = s_.faults.visibility_delay(queue.remote) +
                        c.chance.up_to(c.options.perturbation.visibility);
-    const Picos seen = train.tail + s_.costs.write_latency + late;
+    // As profile.hpp says: what the response takes, then write_latency until a poll sees it.
+    const Picos seen = train.tail + s_.faults.slowed(queue.remote, s_.costs.response_latency) +
+                       s_.costs.write_latency + late;
     queue.last_visible = std::max(queue.last_visible, seen);
     c.push(queue.last_visible, EventKind::visible, index);
   }
@@ -185,7 +191,8 @@ void Responder::access(Train& train) {
   std::uint32_t node = train.first;
   for (std::uint32_t i = 0; i < train.count; ++i) {
     RequestNode& each = s_.qps.node(node);
-    if (s_.faults.take_corruption(owner)) s_.context.client.corrupt_next(QpId{train.qp}, each.request);
+    if (s_.faults.take_corruption(owner))
+      s_.context.client.corrupt_next(QpId{train.qp}, each.request);
     s_.context.client.remote_access(QpId{train.qp}, each.request);
     node = each.next;
   }

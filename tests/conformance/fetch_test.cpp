@@ -68,6 +68,65 @@ TEST_P(FetchConformance, CompatSendsEveryReadThroughTheNetwork) {
   EXPECT_GE(stats->requests, 4u * 30u);  // and the barriers' signals
 }
 
+// fp8 rows: while they travel, their scales are gathered from the local replica, in both layouts.
+TEST_P(FetchConformance, ScalesAreGatheredWhileRowsTravel) {
+  FetchCase c;
+  c.num_rdma = 2;
+  const auto stats = GetParam().make(c)->run([](core::Transport& transport) -> Result<void> {
+    const Nanos limit = std::chrono::seconds{10};
+    const core::TableLayout layout = *core::TableLayout::create({{9, Bytes{64}, 2}}, 2);
+    core::EngramOptions options;
+    options.largest = {1, 3, 2};
+    auto table = core::EngramTable::create(transport, layout, options);
+    if (!table) return tl::unexpected(table.error());
+    std::vector<core::ScalePack> packs(18);
+    for (std::uint32_t i = 0; i < packs.size(); ++i) packs[i] = 100 + i;
+    EXPECT_FALSE(table->write_scales(LayerIndex{0}, {1, 2, 3}));
+    std::vector<core::ScalePack> out;
+    const std::vector<std::int64_t> indices{8, -1, 0, 5, 5, 3};
+    EXPECT_FALSE(table->scales(LayerIndex{0}, 2, indices, core::ScaleLayout::row_major, out));
+    if (auto written = table->write_scales(LayerIndex{0}, packs); !written) return written;
+
+    auto fetch = table->fetch(options.largest, indices);
+    if (!fetch) return tl::unexpected(fetch.error());
+    using Packs = std::vector<core::ScalePack>;
+    EXPECT_TRUE(table->scales(LayerIndex{0}, 2, indices, core::ScaleLayout::row_major, out));
+    EXPECT_EQ(out, (Packs{116, 117, 0, 0, 100, 101, 110, 111, 110, 111, 106, 107}));
+    EXPECT_TRUE(table->scales(LayerIndex{0}, 2, indices, core::ScaleLayout::column_major, out));
+    EXPECT_EQ(out, (Packs{116, 100, 110, 0, 117, 101, 111, 0, 0, 110, 106, 0, 0, 111, 107, 0}));
+    EXPECT_FALSE(table->scales(LayerIndex{0}, 2, std::vector<std::int64_t>{9, 0},
+                               core::ScaleLayout::row_major, out));
+    return table->finish(std::move(*fetch), limit);
+  });
+  EXPECT_TRUE(stats) << stats.error().message;
+}
+
+// A second fetch into a region that is still in flight is refused; afterwards it is free again.
+TEST_P(FetchConformance, ReceiveRegionsOfFetchesInFlightNeverOverlap) {
+  FetchCase c;
+  const auto stats = GetParam().make(c)->run([](core::Transport& transport) -> Result<void> {
+    const Nanos limit = std::chrono::seconds{10};
+    const core::TableLayout layout = *core::TableLayout::create({{9, Bytes{64}}}, 1);
+    core::EngramOptions options;
+    options.largest = {1, 3, 2};
+    options.in_flight = 2;
+    auto table = core::EngramTable::create(transport, layout, options);
+    if (!table) return tl::unexpected(table.error());
+    const std::vector<std::int64_t> indices{8, -1, 0, 5, 5, 3};
+    const core::Region region{Bytes{0}, core::EngramTable::receive_bytes(layout, options.largest)};
+    auto first = table->fetch(options.largest, indices, region);
+    if (!first) return tl::unexpected(first.error());
+    const auto second = table->fetch(options.largest, indices, region);
+    EXPECT_FALSE(second);
+    EXPECT_NE(second.error().message.find("still in flight"), std::string::npos);
+    if (auto done = table->finish(std::move(*first), limit); !done) return done;
+    auto third = table->fetch(options.largest, indices, region);
+    if (!third) return tl::unexpected(third.error());
+    return table->finish(std::move(*third), limit);
+  });
+  EXPECT_TRUE(stats) << stats.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, FetchConformance, testing::ValuesIn(backends()),
                          [](const auto& of) { return of.param.name; });
 

@@ -101,7 +101,9 @@ TEST(FetchPlan, OrdersHostRowsWhereTheSpanPassesTheReach) {
 
 TEST(FetchPlan, LeavesSmallFetchesFromLargeHostTablesToTheHost) {
   EXPECT_TRUE(host_plan(kDefaultFetch, 256, 16 * kGiB, {}, 24).assisted);
-  EXPECT_FALSE(host_plan(kDefaultFetch, 256, 2 * kGiB, {}, 24).assisted);
+  EXPECT_TRUE(host_plan(kDefaultFetch, 256, 2 * kGiB, {}, 24).assisted);
+  EXPECT_FALSE(host_plan(kDefaultFetch, 256, 256 * kMiB, {}, 24).assisted);
+  EXPECT_FALSE(host_plan(kLargeFetch, 256, 16 * kGiB, {}, 24).assisted);
   EXPECT_FALSE(host_plan(kDefaultFetch, 256, 16 * kGiB).assisted);
 }
 
@@ -129,12 +131,12 @@ TEST(FetchPlan, ExpectsWhatWasMeasured) {
   within(estimate_host_gather(kLargeFetch, 256, 2 * kGiB, false), 268.4e6 / 15.4e3);
   within(estimate_host_gather(kLargeFetch, 256, 16 * kGiB, false), 268.4e6 / 8.1e3);
   within(estimate_host_gather(kLargeFetch, 1024, 16 * kGiB, false), 1073.7e6 / 30.1e3);
-  within(estimate_host_gather(kLargeFetch, 256, 16 * kGiB, true), 268.4e6 / 42e3);
+  within(estimate_host_gather(kLargeFetch, 256, 16 * kGiB, true), 268.4e6 / 40e3);
   within(estimate_host_gather(kDefaultFetch, 256, 2 * kGiB, false), 207);
-  within(estimate_host_gather(kDefaultFetch, 256, 2 * kGiB, true), 65.8);
-  within(estimate_host_gather(kDefaultFetch, 256, 16 * kGiB, true), 277);
-  within(estimate_host_assist(kDefaultFetch, 256, 24), 98);
-  within(estimate_host_assist(kLargeFetch, 256, 24), 8515);
+  within(estimate_host_gather(kDefaultFetch, 256, 2 * kGiB, true), 90);
+  within(estimate_host_gather(kDefaultFetch, 256, 16 * kGiB, true), 333);
+  within(estimate_host_assist(kDefaultFetch, 256, 24), 95);
+  within(estimate_host_assist(kLargeFetch, 256, 24), 8120);
 }
 
 }  // namespace

@@ -129,8 +129,8 @@ TEST(PublishedFigures, TheReportPrintsEveryRowAndCountsFittedApart) {
       "  some condition  rate        5-6 M/s        -        -     10 %  fitted    not run: no "
       "NIC\n"
       "\n"
-      "fitted: 0 of 0 rows run agree, largest error 0.0 %, 1 not run\n"
-      "held out: 1 of 2 rows run agree, largest error 50.0 %, 0 not run\n");
+      "fitted: 0 of 0 rows run agree, largest error 0.0 %, 1 not run, 0 data only\n"
+      "held out: 1 of 2 rows run agree, largest error 50.0 %, 0 not run, 0 data only\n");
   const auto json = nlohmann::json::parse(validation_json(rows));
   EXPECT_EQ(json["rows"].size(), 3u);
   EXPECT_EQ(json["rows"][0]["model"], 103);

@@ -19,7 +19,8 @@ TEST(Engine, SleepsToThePicosecond) {
   auto engine = make_engine({.ranks = 3});
   std::vector<Picos> woken(3);
   const auto result = engine->run([&](Rank rank) {
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(engine->sleep_for(Picos{1 + rank.value}), Wake::timed_out);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(engine->sleep_for(Picos{1 + rank.value}), Wake::timed_out);
     woken[rank.value] = engine->now();
   });
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -84,7 +85,8 @@ TEST(Engine, DeadlockNamesWhoWaitsForWhat) {
   });
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::deadlock);
-  EXPECT_NE(result.error().message.find("rank 0 waits for the fetch of layer 1"), std::string::npos);
+  EXPECT_NE(result.error().message.find("rank 0 waits for the fetch of layer 1"),
+            std::string::npos);
   EXPECT_NE(result.error().message.find("2 of 3 ranks wait"), std::string::npos)
       << result.error().message;
 }
@@ -118,7 +120,8 @@ TEST(Engine, RefusesNoRanksAndASecondEngine) {
 }
 
 TEST(RunForked, ReturnsBytesErrorsAndCrashes) {
-  EXPECT_EQ(run_forked([]() -> Result<std::string> { return std::string(200'000, 'x'); })->size(), 200'000u);
+  EXPECT_EQ(run_forked([]() -> Result<std::string> { return std::string(200'000, 'x'); })->size(),
+            200'000u);
   const auto refused =
       run_forked([]() -> Result<std::string> { return fail(ErrorCode::wrong_bytes, "row ", 7); });
   EXPECT_EQ(refused.error(), (Error{ErrorCode::wrong_bytes, "row 7"}));

@@ -36,7 +36,8 @@ TEST(Fabric, UnloadedTimeIsExactForEveryKind) {
     for (const std::uint64_t bytes : {8u, 256u, 4096u}) {
       for (const Memory memory : {Memory::gpu, Memory::host}) {
         Rig rig(two_ranks(p));
-        const Request request{.kind = kind, .local_memory = memory, .remote_memory = memory, .bytes = bytes};
+        const Request request{
+            .kind = kind, .local_memory = memory, .remote_memory = memory, .bytes = bytes};
         const Picos took = feed(rig, {rig.qp(0, 1)}, request, 1);
         EXPECT_EQ(took, rig.fabric->unloaded_time(Rank{0}, Rank{1}, request))
             << name_of(kind) << " of " << bytes << " bytes";
@@ -66,7 +67,8 @@ TEST(Fabric, ReadsRunAtTheNicsRate) {
   std::vector<QpId> qps;
   for (std::uint32_t i = 0; i < 64; ++i) qps.push_back(rig.qp(0, 1, i));
   const Picos took = feed(rig, qps, {.bytes = 256}, 12'288);
-  const double floor = 12'288 / 45.0 + to_micros(rig.fabric->unloaded_time(Rank{0}, Rank{1}, {.bytes = 256}));
+  const double floor =
+      12'288 / 45.0 + to_micros(rig.fabric->unloaded_time(Rank{0}, Rank{1}, {.bytes = 256}));
   EXPECT_NEAR(to_micros(took), floor, 0.02 * floor);
   EXPECT_EQ(rig.client.accesses, 12'288u);
   EXPECT_EQ(rig.fabric->nic_counters(Rank{0}).reads, 12'288u);
@@ -85,7 +87,8 @@ TEST(Fabric, WritesKnowNoReadLimitButTheQpsOwnRate) {
   p.nic.qp_rate = millions_per_second(30.7);
   p.nic.write_rate = millions_per_second(260);
   Rig rig(two_ranks(p));
-  const Picos took = feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write_inline, .bytes = 8}, 30'700);
+  const Picos took =
+      feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write_inline, .bytes = 8}, 30'700);
   EXPECT_NEAR(to_micros(took), 1000.0 + 4, 10);
 }
 
@@ -155,7 +158,8 @@ TEST(Fabric, UnrungRequestsNeverStartAndTheDeadlockSaysSo) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::deadlock);
   EXPECT_NE(result.error().message.find("rank 0 waits for the end of the test"), std::string::npos);
-  EXPECT_NE(result.error().message.find("rank 0 QP 3 to rank 1: 1 posted and not rung"), std::string::npos)
+  EXPECT_NE(result.error().message.find("rank 0 QP 3 to rank 1: 1 posted and not rung"),
+            std::string::npos)
       << result.error().message;
 }
 
@@ -185,7 +189,9 @@ TEST(Fabric, CompletionsOfAQpComeInOrder) {
     for (std::uint32_t q = 0; q < 4; ++q) {
       const QpId qp = rig.qp(0, 1, q);
       for (std::uint64_t i = 0; i < 100; ++i) {
-        rig.fabric->post(qp, {.kind = i % 3 == 0 ? RequestKind::write : RequestKind::read, .bytes = 64 * i, .tag = i});
+        rig.fabric->post(qp, {.kind = i % 3 == 0 ? RequestKind::write : RequestKind::read,
+                              .bytes = 64 * i,
+                              .tag = i});
         if (i % 7 == 0) rig.fabric->ring(qp);
       }
       rig.fabric->ring(qp);
@@ -219,7 +225,7 @@ TEST(Fabric, AWriteIsSeenBeforeItCompletesAndOnce) {
   Picos seen{0};
   rig.client.on_access = [&](QpId, const Request&) { seen = rig.engine->now(); };
   feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write, .bytes = 64}, 1);
-  EXPECT_EQ(seen, Picos{2'201'280});  // request 1 us, links 1 us, 64 B, 0.2 us
+  EXPECT_EQ(seen, Picos{2'701'280});  // request 1 us, links 1 us, 64 B, response 0.5 us, 0.2 us
   EXPECT_LT(seen, rig.client.last_completion);
   EXPECT_EQ(rig.client.accesses, 1u);
 }
@@ -234,14 +240,17 @@ TEST(Fabric, LoopbackNeedsNoSwitch) {
 TEST(Fabric, RefusesWhatDoesNotFit) {
   Rig rig(two_ranks());
   EXPECT_EQ(rig.fabric->open_qp(Rank{0}, {}, Rank{2}).error().code, ErrorCode::out_of_range);
-  EXPECT_NE(rig.fabric->open_qp(Rank{0}, {}, Rank{1}, {.depth = 40'000}).error().message.find("1 to 32768"),
+  EXPECT_NE(rig.fabric->open_qp(Rank{0}, {}, Rank{1}, {.depth = 40'000})
+                .error()
+                .message.find("1 to 32768"),
             std::string::npos);
   EXPECT_EQ(rig.fabric->open_qp(Rank{0}, {}, Rank{1}, {.service_level = 16}).error().code,
             ErrorCode::invalid_argument);
   FabricOptions options = two_ranks();
   options.lanes.weights = {};
   RecordingClient client;
-  EXPECT_EQ(Fabric::create(*rig.engine, client, std::move(options)).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(Fabric::create(*rig.engine, client, std::move(options)).error().code,
+            ErrorCode::invalid_argument);
 }
 
 std::vector<RecordingClient::Entry> trace(std::uint64_t seed) {

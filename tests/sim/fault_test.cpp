@@ -27,6 +27,9 @@ Outcome read_all(Rig& rig) {
   rig.client.on_completed = [&](QpId qp, const Request&, Status status) {
     const std::uint32_t remote = rig.fabric->qp_info(qp).remote.value;
     ++(status == Status::ok ? outcome.ok : outcome.failed)[remote];
+    // A queue pair that failed stays failed: completions are in order, none is good after a bad
+    // one.
+    EXPECT_FALSE(status == Status::ok && outcome.failed.contains(remote));
   };
   const std::uint32_t ranks = rig.engine->num_ranks();
   const auto result = rig.run_until(200 * (ranks - 1), [&] {
@@ -171,6 +174,20 @@ TEST(Faults, LateVisibilityShowsAfterTheCompletion) {
   EXPECT_GT(seen, completed);
 }
 
+// Put, then signal, on one QP: however late the data are seen, the signal is not seen before.
+TEST(Faults, LateVisibilityDoesNotLetASignalPassItsData) {
+  Rig rig(with({{.kind = FaultKind::late_visibility, .rank = {1}, .delay = 50us}}));
+  std::vector<RequestKind> order;
+  rig.client.on_access = [&](QpId, const Request& r) { order.push_back(r.kind); };
+  const auto result = rig.run_until(2, [&] {
+    rig.fabric->post(rig.qp(0, 1), {.kind = RequestKind::write, .bytes = 4096});
+    rig.fabric->post(rig.qp(0, 1), {.kind = RequestKind::atomic_add, .bytes = 8});
+    rig.fabric->ring(rig.qp(0, 1));
+  });
+  EXPECT_TRUE(result.has_value());
+  EXPECT_EQ(order, (std::vector{RequestKind::write, RequestKind::atomic_add}));
+}
+
 TEST(Faults, CorruptedRowsAreAnnounced) {
   Rig rig(with({{.kind = FaultKind::corrupted_row, .rank = {1}, .count = 3}}));
   rig.client.keep_log = true;
@@ -196,9 +213,11 @@ TEST(Faults, ALostAnswerDoesNotAddTwice) {
 TEST(Faults, APlanThatDoesNotFitIsRefused) {
   auto engine = Engine::create({.ranks = 4});
   RecordingClient client;
-  const auto refused = Fabric::create(**engine, client, with({{.kind = FaultKind::rank_dead, .rank = {9}}}));
+  const auto refused =
+      Fabric::create(**engine, client, with({{.kind = FaultKind::rank_dead, .rank = {9}}}));
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message.find("rank 9 of 4"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("rank 9 of 4"), std::string::npos)
+      << refused.error().message;
 }
 
 }  // namespace

@@ -49,9 +49,13 @@ double time_of(const Scenario& s, Fidelity fidelity) {
         const std::uint32_t peer = (r + p) % s.ranks;
         const std::uint64_t count = s.gets * p / peers - s.gets * (p - 1) / peers;
         if (fidelity == Fidelity::flow) {
-          const auto flow = rig.fabric->bulk_flow({.local = {r}, .remote = {peer}, .kind = s.kind,
-                                                   .remote_memory = Memory::host, .count = count,
-                                                   .bytes_each = s.bytes, .qps = s.qps});
+          const auto flow = rig.fabric->bulk_flow({.local = {r},
+                                                   .remote = {peer},
+                                                   .kind = s.kind,
+                                                   .remote_memory = Memory::host,
+                                                   .count = count,
+                                                   .bytes_each = s.bytes,
+                                                   .qps = s.qps});
           EXPECT_TRUE(flow.has_value());
           continue;
         }
@@ -75,7 +79,8 @@ TEST_P(Agreement, WithinTenPercent) {
   const double message = time_of(GetParam(), Fidelity::message);
   for (const Fidelity f : {Fidelity::batch, Fidelity::flow}) {
     const double other = time_of(GetParam(), f);
-    EXPECT_NEAR(other / message, 1.0, 0.10) << name_of(f) << " " << other << " us, message " << message;
+    EXPECT_NEAR(other / message, 1.0, 0.10)
+        << name_of(f) << " " << other << " us, message " << message;
   }
 }
 
@@ -114,8 +119,8 @@ class WritingObserver : public Observer {
 
  private:
   std::ostream& line(const char* what, Track t, std::string_view name, Picos at, std::uint64_t id) {
-    return text << what << ' ' << static_cast<int>(t.kind) << ' ' << t.owner << ' ' << t.index << ' '
-                << name << ' ' << at.count() << ' ' << id << ' ';
+    return text << what << ' ' << static_cast<int>(t.kind) << ' ' << t.owner << ' ' << t.index
+                << ' ' << name << ' ' << at.count() << ' ' << id << ' ';
   }
 };
 
@@ -124,7 +129,8 @@ TEST(Observer, SeesEveryTrackAndTheSameTextTwice) {
   for (std::string& text : texts) {
     WritingObserver observer;
     FabricOptions options{.profile = cx7(), .topology = single_switch(3)};
-    options.perturbation = {.seed = 3, .doorbell = 100ns, .completion = 100ns, .engine_order = true};
+    options.perturbation = {
+        .seed = 3, .doorbell = 100ns, .completion = 100ns, .engine_order = true};
     options.observer = &observer;
     Rig rig(std::move(options));
     const auto result = rig.run_until(60, [&] {
@@ -132,7 +138,8 @@ TEST(Observer, SeesEveryTrackAndTheSameTextTwice) {
         for (int i = 0; i < 10; ++i) rig.fabric->post(rig.qp(0, 1 + q % 2, q), {.bytes = 256});
         rig.fabric->ring(rig.qp(0, 1 + q % 2, q));
       }
-      rig.fabric->load({.reader = {0}, .owner = {1}, .path = LoadPath::nvlink, .rows = 10, .row_bytes = 256});
+      rig.fabric->load(
+          {.reader = {0}, .owner = {1}, .path = LoadPath::nvlink, .rows = 10, .row_bytes = 256});
     });
     EXPECT_TRUE(result.has_value());
     EXPECT_EQ(observer.open, 0);

@@ -21,9 +21,15 @@ double time_of(const Loads& loads) {
   std::uint64_t started = 0;
   const auto result = rig.run([&] {
     for (std::uint32_t sm = 0; sm < loads.sms; ++sm) {
-      LoadRequest request{.reader = {0}, .owner = {1}, .path = loads.path, .mover = loads.mover,
+      LoadRequest request{.reader = {0},
+                          .owner = {1},
+                          .path = loads.path,
+                          .mover = loads.mover,
                           .rows = loads.rows * (sm + 1) / loads.sms - loads.rows * sm / loads.sms,
-                          .row_bytes = loads.row_bytes, .sm = sm, .spread = loads.spread, .in_flight = loads.in_flight};
+                          .row_bytes = loads.row_bytes,
+                          .sm = sm,
+                          .spread = loads.spread,
+                          .in_flight = loads.in_flight};
       if (loads.path != LoadPath::nvlink) request.owner = {0};
       rig.fabric->load(request);
       ++started;
@@ -43,9 +49,7 @@ double gigabytes(const Loads& loads) {
   return static_cast<double>(loads.rows * loads.row_bytes) / time_of(loads) / 1e3;
 }
 
-TEST(NvLink, OneRowIsOneLatency) {
-  EXPECT_NEAR(time_of({.rows = 1, .sms = 1}), 1.087, 0.002);
-}
+TEST(NvLink, OneRowIsOneLatency) { EXPECT_NEAR(time_of({.rows = 1, .sms = 1}), 1.087, 0.002); }
 
 // 10.7 us inside the kernel, of which 0.5 is reading indices and 0.4 the drain.
 TEST(NvLink, TheDefaultFetch) { EXPECT_NEAR(time_of({}), 9.8, 0.5); }
@@ -78,12 +82,11 @@ TEST(NvLink, StoresAndTheCopyEngine) {
   EXPECT_NEAR(gigabytes({.rows = 1 << 20, .mover = Mover::store}), 370, 8);
   const Loads copy{.rows = 1, .row_bytes = 256 << 20, .sms = 1, .mover = Mover::copy_engine};
   EXPECT_NEAR(gigabytes(copy), 392, 6);
-  EXPECT_NEAR(gigabytes({.rows = 1, .row_bytes = 1 << 20, .sms = 1, .mover = Mover::copy_engine}), 90, 10);
+  EXPECT_NEAR(gigabytes({.rows = 1, .row_bytes = 1 << 20, .sms = 1, .mover = Mover::copy_engine}),
+              90, 10);
 }
 
-TEST(OwnMemory, TheDefaultFetch) {
-  EXPECT_NEAR(time_of({.path = LoadPath::own}), 2.0, 0.3);
-}
+TEST(OwnMemory, TheDefaultFetch) { EXPECT_NEAR(time_of({.path = LoadPath::own}), 2.0, 0.3); }
 
 TEST(HostMemory, TheLinkThenTheReach) {
   EXPECT_NEAR(gigabytes({.rows = 1 << 20, .path = LoadPath::host, .spread = 256 * kMiB}), 51, 1);
@@ -94,7 +97,8 @@ TEST(HostMemory, TheLinkThenTheReach) {
 TEST(NvLink, CountersKnowTheDirections) {
   Rig rig({.profile = plain_profile(), .topology = single_switch(2)});
   const auto result = rig.run([&] {
-    rig.fabric->load({.reader = {0}, .owner = {1}, .path = LoadPath::nvlink, .rows = 100, .row_bytes = 256});
+    rig.fabric->load(
+        {.reader = {0}, .owner = {1}, .path = LoadPath::nvlink, .rows = 100, .row_bytes = 256});
     (void)rig.engine->sleep_for(1ms);
   });
   EXPECT_TRUE(result.has_value());

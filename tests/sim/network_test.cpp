@@ -33,7 +33,8 @@ std::vector<double> run_streams(Rig& rig, const std::vector<Stream>& streams) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < streams.size(); ++i) {
     const Stream& s = streams[i];
-    const QpId qp = rig.qp(s.from, s.to, static_cast<std::uint32_t>(i), {.service_level = s.service_level});
+    const QpId qp =
+        rig.qp(s.from, s.to, static_cast<std::uint32_t>(i), {.service_level = s.service_level});
     by_qp[qp.value] = i;
     left.push_back(s.messages);
     total += s.messages;
@@ -60,7 +61,8 @@ double rate(const Stream& stream, double micros) {
 // second alone with everything until 2.5 ms.
 TEST(Lanes, WeightsShareThreeToOneAndOneAloneHasAll) {
   Rig rig(lanes_3_to_1(3));
-  const auto ends = run_streams(rig, {{0, 1, 0, 75'000'000 / kPacket}, {0, 2, 1, 50'000'000 / kPacket}});
+  const auto ends =
+      run_streams(rig, {{0, 1, 0, 75'000'000 / kPacket}, {0, 2, 1, 50'000'000 / kPacket}});
   EXPECT_NEAR(ends[0], 2000, 20);
   EXPECT_NEAR(ends[1], 2500, 25);
 }
@@ -73,8 +75,8 @@ TEST(Lanes, EachAloneHasTheWholeLink) {
   }
 }
 
-// Seven ranks write to rank 7, so rank 0's part of that moves at 50/7 = 7.1 GB/s. A victim beside it
-// (0 -> 1) is stuck behind it on the same lane, and has the rest of the link on another.
+// Seven ranks write to rank 7, so rank 0's part of that moves at 50/7 = 7.1 GB/s. A victim beside
+// it (0 -> 1) is stuck behind it on the same lane, and has the rest of the link on another.
 struct Incast {
   std::vector<Stream> streams;
   explicit Incast(std::uint32_t victim_level) {
@@ -112,7 +114,8 @@ std::uint32_t spines_used(const Rig& rig) {
 
 TEST(Routing, HashesCollideAndAdaptiveSpreads) {
   const auto slowest = [](Routing routing, std::uint32_t& used) {
-    FabricOptions options{.profile = plain_profile(), .topology = leaf_spine(2, 4, 4), .routing = routing};
+    FabricOptions options{
+        .profile = plain_profile(), .topology = leaf_spine(2, 4, 4), .routing = routing};
     Rig rig(std::move(options));
     const auto ends = run_streams(rig, across(4000));
     used = spines_used(rig);
@@ -185,7 +188,8 @@ TEST(ConnectionCache, ManyConnectionsSlowANicGradually) {
     std::vector<QpId> all;
     for (std::uint32_t i = 0; i < qps; ++i) all.push_back(rig.qp(0, 1 + i % 8, i));
     const std::uint64_t total = 100 * qps;
-    return static_cast<double>(total) / to_micros(feed(rig, all, {.kind = RequestKind::write_inline, .bytes = 8}, total, 1));
+    return static_cast<double>(total) /
+           to_micros(feed(rig, all, {.kind = RequestKind::write_inline, .bytes = 8}, total, 1));
   };
   const double fits = rate_with(90), more = rate_with(150), most = rate_with(800);
   EXPECT_GT(fits, 180);

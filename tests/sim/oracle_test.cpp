@@ -16,8 +16,11 @@ namespace sg4 = simgrid::s4u;
 // Seconds of one mailbox communication over a cable, a switch and a cable of SimGrid.
 Result<std::string> simgrid_time(std::uint64_t bytes, double gigabytes, Nanos latency) {
   return run_forked([=]() -> Result<std::string> {
-    std::vector<std::string> words = {"oracle", "--log=root.thres:critical", "--cfg=network/model:CM02",
-                                      "--cfg=network/TCP-gamma:0", "--cfg=network/crosstraffic:0",
+    std::vector<std::string> words = {"oracle",
+                                      "--log=root.thres:critical",
+                                      "--cfg=network/model:CM02",
+                                      "--cfg=network/TCP-gamma:0",
+                                      "--cfg=network/crosstraffic:0",
                                       "--cfg=surf/precision:1e-12"};
     std::vector<char*> pointers;
     for (auto& word : words) pointers.push_back(word.data());

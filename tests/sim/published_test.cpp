@@ -22,7 +22,9 @@ FabricOptions on_switch(const model::Profile& profile, std::uint32_t ranks) {
 
 TEST(Published, DoorbellToCompletionOfASmallWrite) {
   Rig rig(on_switch(shipped("h200-cx7-200"), 2));
-  EXPECT_NEAR(to_micros(feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write_inline, .bytes = 8}, 1)), 3.30, 0.05);
+  EXPECT_NEAR(
+      to_micros(feed(rig, {rig.qp(0, 1)}, {.kind = RequestKind::write_inline, .bytes = 8}, 1)),
+      3.30, 0.05);
 }
 
 TEST(Published, OneReadFromHostMemory) {

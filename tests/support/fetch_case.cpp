@@ -33,7 +33,7 @@ core::EngramOptions options_of(const FetchCase& c, const core::Defects& defects)
   options.overrides.depth = 1u << c.depth_log2;
   options.overrides.flush_depth = std::min(c.flush_depth, 1u << c.depth_log2);
   options.overrides.sms = 2;
-  options.ignore_leases = defects.lease_ignored;
+  options.defects = defects;
   return options;
 }
 

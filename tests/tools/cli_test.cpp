@@ -60,8 +60,8 @@ class Cli : public testing::Test {
 TEST_F(Cli, HelpShowsAnExampleOfEachCommand) {
   const auto help = engram("--help");
   EXPECT_EQ(help.status, 0);
-  for (const std::string command : {"run", "plan", "sweep", "scenario", "trace", "trace diff",
-                                    "launch", "doctor", "bench fetch"}) {
+  for (const std::string command : {"run", "plan", "sweep", "scenario", "topo", "trace",
+                                    "trace diff", "validate", "launch", "doctor", "bench fetch"}) {
     EXPECT_NE(help.out.find("  " + command.substr(0, 5)), std::string::npos) << command;
     const auto own = engram(command + " --help");
     EXPECT_EQ(own.status, 0);

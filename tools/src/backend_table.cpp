@@ -38,12 +38,12 @@ Result<MadeBackend> make_loopback(const Scenario& scenario, const Platform& plat
 #ifdef ENGRAM_HAVE_SIMGRID
 Result<MadeBackend> make_sim(const Scenario& scenario, const Platform& platform,
                              const BackendNeeds& needs) {
-  auto observer = make_sim_observer(needs);
-  auto options = sim_options(scenario, platform, needs, observer.get());
+  auto trace = make_sim_trace(needs, platform);
+  auto options = sim_options(scenario, platform, needs, trace.get());
   if (!options) return tl::unexpected(options.error());
   auto made = sim_backend::make_sim(std::move(*options));
   if (!made) return tl::unexpected(made.error());
-  return MadeBackend{std::move(observer), std::move(*made), {}, {}};
+  return MadeBackend{std::move(trace), std::move(*made), {}, {}};
 }
 #endif
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engram/model/ecmp.hpp"
 #include "engram/model/lanes.hpp"
 #include "engram/model/topology_text.hpp"
 
@@ -12,6 +13,7 @@ namespace {
 const RankSample& slowest(const std::vector<RankSample>& ranks) {
   return *std::ranges::max_element(ranks, {}, [](const RankSample& s) { return s.end - s.start; });
 }
+/// Of the slowest rank that came to its end.
 Nanos length(const std::vector<RankSample>& ranks) {
   const RankSample& s = slowest(ranks);
   return s.end - s.start;
@@ -22,7 +24,7 @@ std::uint64_t reads(const RankSample& s, core::Path path) {
 }
 
 model::FetchLoad load_of(const FetchSetup& setup, const FetchMeasurements& measured,
-                         const RankSample& s, std::uint64_t served, std::uint32_t sms) {
+                         const RankSample& s, std::uint64_t served, std::uint64_t peers) {
   model::FetchLoad load;
   load.row = setup.table.shape(LayerIndex{0}).row;
   load.rdma_reads = reads(s, core::Path::rdma);
@@ -30,13 +32,14 @@ model::FetchLoad load_of(const FetchSetup& setup, const FetchMeasurements& measu
   load.host_rows = reads(s, core::Path::host);
   load.local_rows = reads(s, core::Path::local);
   load.served_reads = served;
-  // A QP to each peer of every context that has reads.
-  load.qps = measured.plan.num_qps * measured.plan.num_peers;
-  load.sms = sms;
+  // A QP of every context to each peer that has rows for this rank.
+  load.qps = static_cast<std::uint32_t>(measured.plan.num_qps * peers);
+  load.sms = measured.plan.direct_blocks;
   return load;
 }
 
 void fill_times(const FetchMeasurements& measured, RunResult& result) {
+  if (length(measured.samples.front()) <= Nanos{0}) return;  // it failed before the first ended
   std::vector<std::size_t> order(measured.samples.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) { return length(measured.samples[i]); });
@@ -102,14 +105,103 @@ void fill_links(const Platform& platform, const core::BackendStats& stats, RunRe
   }
 }
 
-/// Settings that could not matter in this run.
-void warn_of_idle_settings(const Scenario& scenario, RunResult& result) {
-  if (result.paths.rdma.requests > 0) return;
-  for (const char* key : {"fetch.qps", "fetch.depth", "fetch.flush_depth"}) {
-    if (scenario.places.contains(key)) {
-      result.warnings.push_back(
-          fmt::format("{} has no effect: no read takes the network", scenario.where(key)));
+/// The busiest link between NICs and switches: what it carried in one repeat, at its rate. Not with
+/// background, whose bytes are no floor of the fetch.
+void add_network_floor(const Scenario& scenario, const Platform& platform,
+                       const core::BackendStats& stats, std::vector<model::Floor>& floors) {
+  if (!scenario.background.empty()) return;
+  std::map<std::string_view, BytesPerSecond> rate;
+  for (const model::Link& link : platform.topology.links()) rate[link.name] = link.rate;
+  model::Floor worst{"network", Nanos{0}, ""};
+  for (const core::LinkLoad& link : stats.links) {
+    const auto found = rate.find(link.name);
+    if (found == rate.end()) continue;
+    const Bytes once{link.bytes.count / std::max(1u, scenario.run.repeat)};
+    const Nanos time = once / found->second;
+    if (time > worst.time) {
+      worst = {"network", time, fmt::format("{} B over {}", once.count, link.name)};
     }
+  }
+  if (worst.time > Nanos{0}) floors.push_back(worst);
+}
+
+/// Links that flows share by the hash though others beside them have room.
+void warn_of_collisions(const Scenario& scenario, const Platform& platform,
+                        const FetchSetup& setup, const FetchMeasurements& measured,
+                        Nanos floor_without_network, RunResult& result) {
+  constexpr std::size_t kMostFlows = 200'000;
+  const std::uint32_t qps = measured.plan.num_qps;
+  if (scenario.cluster.network.routing != RoutingKind::ecmp || floor_without_network <= Nanos{0} ||
+      measured.pairs.size() * qps > kMostFlows) {
+    return;
+  }
+  const double row = static_cast<double>(setup.table.shape(LayerIndex{0}).row.count +
+                                         platform.profile.nic.header_bytes);
+  const double seconds = static_cast<double>(floor_without_network.count()) * 1e-9;
+  const std::uint32_t planes = std::max(1u, platform.topology.num_planes());
+  std::vector<model::Flow> flows;
+  for (const PeerReads& pair : measured.pairs) {
+    if (pair.reader == pair.owner) continue;
+    const double each = static_cast<double>(pair.reads) * row / seconds / qps;
+    for (std::uint32_t q = 0; q < qps; ++q) {
+      flows.push_back({pair.owner, pair.reader, QpIndex{q}, q % planes, each});
+    }
+  }
+  const auto collisions = model::ecmp_collisions(platform.topology, flows, 0);
+  for (auto& text : model::collision_warnings(platform.topology, collisions, 3)) {
+    result.warnings.push_back(std::move(text));
+  }
+}
+
+/// Settings that could not matter in this run.
+void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& measured,
+                           RunResult& result) {
+  const auto idle = [&](const char* key, std::string_view why) {
+    if (!scenario.places.contains(key)) return;
+    result.warnings.push_back(fmt::format("{} has no effect: {}", scenario.where(key), why));
+  };
+  if (result.paths.rdma.requests == 0) {
+    for (const char* key : {"fetch.qps", "fetch.depth", "fetch.flush_depth"}) {
+      idle(key, "no read takes the network");
+    }
+  } else if (scenario.fetch.flush_depth && *scenario.fetch.flush_depth > 1 &&
+             measured.plan.ring_every == 1) {
+    idle("fetch.flush_depth",
+         fmt::format("{} warps share a QP and each rings for every request, as with 1",
+                     measured.plan.units_per_peer));
+  }
+  const NetworkSection& network = scenario.cluster.network;
+  if (network.topology == NetworkKind::single_switch) {
+    idle("cluster.network.spines", "a single switch has none");
+    idle("cluster.network.routing", "a single switch leaves no choice");
+  }
+  if (network.topology != NetworkKind::fat_tree) {
+    idle("cluster.network.leaves", "only a fat_tree takes it");
+  }
+  if (scenario.run.backend != "sim") {
+    idle("run.fidelity", "only the sim backend has several");
+    return;
+  }
+  const LaneSection& lanes = network.lanes;
+  if (lanes.weights.empty() || lanes.sl_to_vl.empty()) return;
+  const auto config = model::LaneConfig::create(lanes.sl_to_vl, lanes.weights);
+  if (!config) return;
+  for (const std::string& text : config->warnings()) result.warnings.push_back(text);
+  const auto own = config->lane(network.service_level);
+  const bool alone =
+      std::ranges::all_of(scenario.background, [&](const BackgroundTraffic& traffic) {
+        return config->lane(traffic.service_level) == own;
+      });
+  if (alone) idle("cluster.network.lanes.weights", "all traffic takes one lane");
+}
+
+/// A run that failed tells no statistics; its faults are then those of the scenario.
+void list_faults(const Scenario& scenario, const core::BackendStats& stats, RunResult& result) {
+  result.faults = stats.faults;
+  if (result.failure.empty() || !result.faults.empty()) return;
+  for (const Fault& fault : scenario.faults) {
+    result.faults.push_back(fmt::format("{} of {} at {} us", name_of(fault.kind), fault.target,
+                                        static_cast<double>(fault.at.count()) * 1e-3));
   }
 }
 
@@ -148,22 +240,29 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   result.qps = measured.plan.num_qps;
   result.sms = measured.plan.direct_blocks;
   result.warnings = stats.warnings;
-  result.faults = stats.faults;
-  warn_of_idle_settings(scenario, result);
+  list_faults(scenario, stats, result);
+  if (!result.failure.empty()) result.failed_at = measured.failed_at;
+  warn_of_idle_settings(scenario, measured, result);
   if (scenario.run.backend != "sim") return;
 
+  std::vector<std::uint64_t> peers(measured.served.size());
+  for (const PeerReads& pair : measured.pairs) ++peers[pair.reader.value];
   std::vector<model::Floor> worst;
   for (std::uint32_t r = 0; r < measured.samples.front().size(); ++r) {
     auto floors = floors_of(load_of(setup, measured, measured.samples.front()[r],
-                                    measured.served[r], measured.plan.direct_blocks),
+                                    measured.served[r], peers[r]),
                             platform.profile, setup.options.placement);
     if (!floors.empty() && (worst.empty() || floors.front().time > worst.front().time)) {
       worst = std::move(floors);
     }
   }
+  const Nanos without_network = worst.empty() ? Nanos{0} : worst.front().time;
+  add_network_floor(scenario, platform, stats, worst);
+  std::ranges::stable_sort(worst, std::greater{}, &model::Floor::time);
   for (const model::Floor& floor : worst) result.floors.emplace_back(floor.name, floor.time);
   if (!worst.empty()) result.bound = worst.front().name;
-  fill_links(platform, stats, result);
+  if (result.failure.empty()) fill_links(platform, stats, result);
+  warn_of_collisions(scenario, platform, setup, measured, without_network, result);
 }
 
 }  // namespace engram::tools

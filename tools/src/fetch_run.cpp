@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "engram/core/row_pattern.hpp"
@@ -128,6 +129,10 @@ Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& pl
   return FetchSetup{std::move(*table), largest, std::move(options)};
 }
 
+std::string plan_key(const Error& error) {
+  return "fetch." + error.message.substr(0, error.message.find(' '));
+}
+
 FetchRun::FetchRun(const Scenario& scenario, const FetchSetup& setup, const Workload& workload,
                    std::uint32_t num_ranks, bool stream, RunObserver& observer)
     : scenario_(scenario), setup_(setup), workload_(workload), observer_(observer) {
@@ -142,6 +147,12 @@ bool FetchRun::row_arrived(Rank rank, std::uint64_t offset, std::span<const std:
 }
 
 Result<void> FetchRun::rank_main(core::Transport& transport) {
+  auto done = all_fetches(transport);
+  if (!done && !measured_.failed_at) measured_.failed_at = transport.now();
+  return done;
+}
+
+Result<void> FetchRun::all_fetches(core::Transport& transport) {
   const Nanos limit = scenario_.run.deadline;
   auto table = core::EngramTable::create(transport, setup_.table, setup_.options);
   if (!table) return tl::unexpected(table.error());
@@ -266,13 +277,18 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
 
 void FetchRun::count_served(const core::EngramTable& table, const IndexBatch& batch) {
   const core::Router& router = table.router();
+  std::map<std::uint32_t, std::uint64_t> by_owner;
   const std::lock_guard lock(shared_);
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {
       const core::Place place = router.route(l, row);
       if (place.path != core::Path::rdma) continue;
-      ++measured_.served[router.grid.rank_of(router.team, router.self, place.peer).value];
+      ++by_owner[router.grid.rank_of(router.team, router.self, place.peer).value];
     }
+  }
+  for (const auto& [owner, reads] : by_owner) {
+    measured_.served[owner] += reads;
+    measured_.pairs.push_back({router.self, Rank{owner}, reads});
   }
 }
 

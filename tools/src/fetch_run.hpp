@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "engram/core/backend.hpp"
@@ -26,6 +27,9 @@ struct FetchSetup {
 [[nodiscard]] Result<FetchSetup> make_fetch_setup(const Scenario& scenario,
                                                   const Platform& platform);
 
+/// The key that an error of plan_fetch speaks of: "qps = 500; ..." is fetch.qps.
+[[nodiscard]] std::string plan_key(const Error& error);
+
 /// One rank, one repeat.
 struct RankSample {
   Nanos start{}, issued{}, end{};
@@ -35,10 +39,18 @@ struct RankSample {
   std::uint64_t doorbells = 0;
 };
 
+/// Reads of one rank from one owner over the network, repeat 0.
+struct PeerReads {
+  Rank reader, owner;
+  std::uint64_t reads = 0;
+};
+
 struct FetchMeasurements {
   std::vector<std::vector<RankSample>> samples;  ///< [repeats][ranks]
   std::vector<std::uint64_t> served;             ///< [ranks], reads that its NIC answers, repeat 0
+  std::vector<PeerReads> pairs;                  ///< pairs that read, by reader; repeat 0
   core::FetchPlan plan;
+  std::optional<Nanos> failed_at;  ///< when the first rank gave up
 };
 
 /// Rows as they arrive, for runs that do not keep them.
@@ -63,6 +75,7 @@ class FetchRun {
   [[nodiscard]] const bool& tracing() const { return tracing_; }
 
  private:
+  [[nodiscard]] Result<void> all_fetches(core::Transport& transport);
   [[nodiscard]] Result<void> write_rows(core::EngramTable& table, Rank rank);
   [[nodiscard]] Result<void> one_fetch(core::EngramTable& table, core::Transport& transport,
                                        std::uint32_t repeat);

@@ -39,7 +39,7 @@ Result<PlanResult> plan_scenario(const Scenario& scenario) {
   std::vector<core::PlanStep> steps;
   auto plan = core::EngramTable::plan(platform->grid, setup->table, setup->largest,
                                       limits_of(platform->profile), setup->options, &steps);
-  if (!plan) return at_key(scenario, "fetch", plan.error());
+  if (!plan) return at_key(scenario, plan_key(plan.error()), plan.error());
   for (const core::PlanStep& step : steps) {
     result.lines.push_back(line("fetch", step.name, std::stod(step.value), "", step.formula));
   }

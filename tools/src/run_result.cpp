@@ -33,6 +33,7 @@ Json to_json(const RunResult& r) {
   json["version"] = r.version;
   json["verified"] = r.verified ? Json(*r.verified) : Json(nullptr);
   json["failure"] = r.failure.empty() ? Json(nullptr) : Json(r.failure);
+  if (r.failed_at) json["failed_at_us"] = microseconds(*r.failed_at);
   json["time_us"] = {{"median", microseconds(r.time.median)},
                      {"min", microseconds(r.time.min)},
                      {"max", microseconds(r.time.max)}};

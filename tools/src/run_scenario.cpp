@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 
 #include "backend_table.hpp"
 #include "engram/model/topology_text.hpp"
@@ -72,8 +74,16 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   auto made = make_backend(scenario, *platform, needs);
   if (!made) return tl::unexpected(made.error());
 
+  // Numbers that the backend refuses, said before anything starts and with their place.
+  auto plan = core::EngramTable::plan(platform->grid, setup->table, setup->largest,
+                                      made->backend->capabilities().limits, setup->options);
+  if (!plan) return at_key(scenario, plan_key(plan.error()), plan.error());
+
+  const std::clock_t cpu = std::clock();
+  const auto begin = std::chrono::steady_clock::now();
   const auto stats =
       made->backend->run([&](core::Transport& transport) { return run.rank_main(transport); });
+  const auto end = std::chrono::steady_clock::now();
   if (!stats && !is_failure_of_run(stats.error().code)) return tl::unexpected(stats.error());
   if (stats && made->gather) {
     const auto samples = made->gather(run.samples_of(*made->rank));
@@ -91,6 +101,8 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   result.seed = scenario.run.seed;
   result.version = ENGRAM_VERSION;
   if (scenario.run.check) result.verified = stats.has_value();
+  result.wall = end - begin;
+  result.cpu = std::chrono::microseconds((std::clock() - cpu) * 1'000'000 / CLOCKS_PER_SEC);
   if (!stats) result.failure = stats.error().message;
   explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
           result);

@@ -3,54 +3,9 @@
 #include <algorithm>
 
 #include "engram/model/lanes.hpp"
-#include "engram/tools/chrome_trace.hpp"
 
 namespace engram::tools {
 namespace {
-
-class TracingObserver final : public sim::Observer {
- public:
-  TracingObserver(TraceSink& sink, const bool& on) : sink_(sink), on_(on) {}
-
-  void span(sim::Track track, std::string_view name, sim::Picos begin, sim::Picos end,
-            std::uint64_t) override {
-    if (on_) sink_.span(as_track(track), name, nanos(begin), nanos(end) - nanos(begin));
-  }
-  void instant(sim::Track track, std::string_view name, sim::Picos at, std::uint64_t) override {
-    if (on_) sink_.instant(as_track(track), name, nanos(at));
-  }
-  void flow_begin(sim::Track track, sim::Picos at, std::uint64_t id) override {
-    if (on_) sink_.flow_start(as_track(track), id, nanos(at));
-  }
-  void flow_end(sim::Track track, sim::Picos at, std::uint64_t id) override {
-    if (on_) sink_.flow_end(as_track(track), id, nanos(at));
-  }
-
- private:
-  static Nanos nanos(sim::Picos t) { return std::chrono::duration_cast<Nanos>(t); }
-  static Track as_track(sim::Track track) {
-    using Kind = sim::Track::Kind;
-    switch (track.kind) {
-      case Kind::qp:
-        return {Rank{track.owner}, TrackKind::qp, track.index};
-      case Kind::sm:
-        return {Rank{track.owner}, TrackKind::sm, track.index};
-      case Kind::nic_engine:
-        return {Rank{track.owner}, TrackKind::nic, 0};
-      case Kind::nic_responder:
-        return {Rank{track.owner}, TrackKind::nic, 1};
-      case Kind::nvlink:
-        return {Rank{track.owner}, TrackKind::nic, 2 + track.index};
-      case Kind::link:
-        return {kNetworkProcess, TrackKind::link, track.index};
-      case Kind::rank:
-        break;
-    }
-    return {Rank{track.owner}, TrackKind::stage, 1 + track.index};
-  }
-  TraceSink& sink_;
-  const bool& on_;
-};
 
 Result<sim::Lanes> lanes_of(const Scenario& scenario) {
   const LaneSection& section = scenario.cluster.network.lanes;
@@ -63,7 +18,8 @@ Result<sim::Lanes> lanes_of(const Scenario& scenario) {
     lanes.weights.push_back(std::max(1u, config->weight(lane)));
   }
   for (std::uint32_t level = 0; level < lanes.service_level.size(); ++level) {
-    lanes.service_level[level] = static_cast<std::uint8_t>(config->lane(level).value_or(0));
+    lanes.service_level[level] =
+        static_cast<std::uint8_t>(config->lane(level).value_or(sim::Lanes::kNoLane));
   }
   return lanes;
 }
@@ -134,13 +90,13 @@ Result<sim::Fault> as_fault(const Scenario& scenario, const Platform& platform,
 
 }  // namespace
 
-std::unique_ptr<sim::Observer> make_sim_observer(const BackendNeeds& needs) {
+std::unique_ptr<SimTrace> make_sim_trace(const BackendNeeds& needs, const Platform& platform) {
   if (needs.trace == nullptr || needs.tracing == nullptr) return nullptr;
-  return std::make_unique<TracingObserver>(*needs.trace, *needs.tracing);
+  return std::make_unique<SimTrace>(*needs.trace, *needs.tracing, platform.topology);
 }
 
 Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Platform& platform,
-                                            const BackendNeeds& needs, sim::Observer* observer) {
+                                            const BackendNeeds& needs, SimTrace* trace) {
   const NetworkSection& network = scenario.cluster.network;
   sim::FabricOptions fabric{platform.profile, platform.topology};
   fabric.fidelity = needs.fidelity == Fidelity::flow    ? sim::Fidelity::flow
@@ -152,6 +108,10 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
   if (!lanes) return tl::unexpected(lanes.error());
   fabric.lanes = *lanes;
   for (const BackgroundTraffic& traffic : scenario.background) {
+    if (traffic.kind != TrafficKind::flow) {
+      return fail(ErrorCode::invalid_argument, scenario.where("background"), ": kind '",
+                  name_of(traffic.kind), "' is not modelled by the sim backend; accepted: flow");
+    }
     sim::Background background;
     background.from = traffic.from;
     background.to = traffic.to;
@@ -171,10 +131,15 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
   // The seed also settles what real machines leave open: which ready QP the NIC serves next.
   fabric.perturbation.seed = scenario.run.seed;
   fabric.perturbation.engine_order = true;
-  fabric.observer = observer;
+  fabric.observer = trace;
 
   sim_backend::SimOptions options{.grid = platform.grid, .fabric = std::move(fabric)};
   options.service_level = network.service_level;
+  if (trace != nullptr) {
+    options.qp_opened = [trace](sim::QpId qp, Rank local, QpIndex index, Rank remote) {
+      trace->name_qp(qp, local, index, remote);
+    };
+  }
   if (needs.row_check) options.row_check = needs.row_check;
   options.watchdog = 4 * sim::Picos(std::min<Nanos>(scenario.run.deadline, std::chrono::hours{1}));
   return options;

@@ -12,7 +12,7 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 }
 
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
-void SimExecutor::deliver_row(Rank to, Rank from, const host::Op& op) {
+void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
   if (!options_.row_check) {
     memory_.read(from, op.src_window, op.src_offset,
                  {memory_.at(to, op.dst_window, op.dst_offset), op.bytes});
@@ -32,15 +32,14 @@ void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
   if (request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow)) {
     return flow_access(flows_[request.tag & 0xffffffff], request);
   }
-  const Posted& posted = posted_[static_cast<std::uint32_t>(request.tag)];
-  const host::Op& op = posted.op;
+  const Posted& op = posted_[static_cast<std::uint32_t>(request.tag)];
   note(2, qp.value, op.dst_offset);
   using enum host::OpKind;
   switch (op.kind) {
     case get:
-      return deliver_row(posted.rank, op.peer, op);
+      return deliver_row(op.rank, op.peer, op);
     case put:
-      memory_.read(posted.rank, op.src_window, op.src_offset,
+      memory_.read(op.rank, op.src_window, op.src_offset,
                    {memory_.at(op.peer, op.dst_window, op.dst_offset), op.bytes});
       return;
     case put_value:
@@ -83,6 +82,8 @@ void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Stat
   ++state.completed;
   ++stats_.completions;
   note(3, qp.value, state.completed);
+  if (!state.failed && state.completed < state.wake_at) return;  // nobody's requests are all there
+  state.wake_at = Queue::kNever;
   wake(state.done_waiters);
 }
 

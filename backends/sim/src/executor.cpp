@@ -82,6 +82,7 @@ void SimExecutor::launch(Rank rank, std::shared_ptr<host::Kernel> kernel) {
       if (as_flow) continue;
       RunningWarp running;
       running.kernel = kernel;
+      running.begun = engine_->now() + options_.fabric.profile.gpu.kernel_launch;
       running.warp = &warp;
       started.push_back(warps_.take(std::move(running)));
     }
@@ -155,6 +156,7 @@ sim::QpId SimExecutor::open_qp(Rank rank, std::uint32_t context, Rank peer) {
       return sim::QpId{};
     }
     table[at] = qp->value + 1;
+    if (options_.qp_opened) options_.qp_opened(*qp, rank, QpIndex{context}, peer);
     if (qp->value >= queues_.size()) queues_.resize(qp->value + 1);
     queues_[qp->value].open = true;
   }
@@ -174,7 +176,8 @@ sim::Memory SimExecutor::storage_memory() const {
 std::string SimExecutor::who_waits() {
   std::string text;
   std::uint32_t listed = 0;
-  for (RunningWarp& running : warps_.items()) {
+  for (std::uint32_t i = 0; i < warps_.size(); ++i) {
+    RunningWarp& running = warps_[i];
     if (running.warp == nullptr || !running.blocked) continue;
     if (++listed > 4) return text + "; ...";
     const host::Op& op = *running.warp->head();

@@ -15,26 +15,28 @@
 
 namespace engram::sim_backend {
 
-/// Slots by number; freed numbers are used again.
+/// Slots by number, at stable addresses; freed numbers are used again.
 template <class T>
 class Pool {
  public:
   std::uint32_t take(T value) {
     if (free_.empty()) {
-      items_.push_back(std::move(value));
-      return static_cast<std::uint32_t>(items_.size() - 1);
+      if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<T[]>(kChunk));
+      free_.push_back(size_++);
     }
     const std::uint32_t at = free_.back();
     free_.pop_back();
-    items_[at] = std::move(value);
+    (*this)[at] = std::move(value);
     return at;
   }
   void give_back(std::uint32_t at) { free_.push_back(at); }
-  [[nodiscard]] T& operator[](std::uint32_t at) { return items_[at]; }
-  [[nodiscard]] std::deque<T>& items() { return items_; }
+  [[nodiscard]] T& operator[](std::uint32_t at) { return chunks_[at / kChunk][at % kChunk]; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
 
  private:
-  std::deque<T> items_;
+  static constexpr std::uint32_t kChunk = 1024;
+  std::vector<std::unique_ptr<T[]>> chunks_;
+  std::uint32_t size_ = 0;
   std::vector<std::uint32_t> free_;
 };
 
@@ -66,6 +68,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   struct RunningWarp {
     std::shared_ptr<host::Kernel> kernel;
     host::Warp* warp = nullptr;
+    sim::Picos begun{0};
     sim::Picos deadline{0};    // of the wait it is blocked in
     std::uint32_t loads = 0;   // direct loads under way
     std::uint32_t copies = 0;  // operations at the head that they carry out
@@ -74,14 +77,23 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     bool scheduled = false;    // a timer will step it
   };
   struct Queue {  // beside the fabric's QP: who waits for it
+    static constexpr std::uint64_t kNever = ~std::uint64_t{0};
     bool open = false, failed = false;
     std::uint64_t failed_at = 0;
     std::uint64_t posted = 0, completed = 0;  // from 0, whatever the fabric counts from
     std::vector<std::uint32_t> slot_waiters, done_waiters;
+    std::uint64_t wake_at = kNever;  // completions that the first of done_waiters wants
+  };
+  struct Posted {  // what of a request is still needed when it reaches the peer
+    host::OpKind kind = host::OpKind::get;
+    host::Window src_window = host::Window::storage, dst_window = host::Window::buffer;
+    std::uint32_t bytes = 0, signal = 0;
+    Rank rank, peer;
+    std::uint64_t src_offset = 0, dst_offset = 0, value = 0;
   };
   struct Flow {  // fidelity flow: the gets of one kernel from one peer
     Rank rank, peer;
-    std::vector<host::Op> ops;
+    std::vector<Posted> ops;
     std::size_t next = 0;
     bool done = false, failed = false;
     std::vector<std::uint32_t> waiters;
@@ -90,10 +102,6 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     Rank rank;
     std::uint64_t offset;
     std::int32_t add;
-  };
-  struct Posted {
-    host::Op op;
-    Rank rank;
   };
   struct RankState {
     std::vector<std::uint32_t> qps;  // [context * ranks + peer] = QpId + 1, 0 = none
@@ -127,7 +135,8 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void drain(Rank rank);
   [[nodiscard]] sim::QpId open_qp(Rank rank, std::uint32_t context, Rank peer);
   [[nodiscard]] Queue& queue(sim::QpId qp);
-  void deliver_row(Rank to, Rank from, const host::Op& op);
+  void deliver_row(Rank to, Rank from, const Posted& op);
+  [[nodiscard]] static Posted posted_of(Rank rank, const host::Op& op);
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
   [[nodiscard]] sim::Memory storage_memory() const;
   [[nodiscard]] std::string who_waits();

@@ -25,7 +25,7 @@ void SimExecutor::launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>
         spent += issue_cost(*kernel, *op);
         ++kernel->counts.requests;
         kernel->counts.doorbells += op->ring == core::Ring::now ? 1 : 0;
-        flows_[at->second].ops.push_back(*op);
+        flows_[at->second].ops.push_back(posted_of(rank, *op));
       } else {
         op->slot->queue = kFlowBit | at->second;
       }
@@ -59,8 +59,7 @@ void SimExecutor::launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>
 
 void SimExecutor::flow_access(Flow& flow, const sim::Request& request) {
   for (std::uint32_t i = 0; i < request.count && flow.next < flow.ops.size(); ++i) {
-    const host::Op& op = flow.ops[flow.next++];
-    deliver_row(flow.rank, flow.peer, op);
+    deliver_row(flow.rank, flow.peer, flow.ops[flow.next++]);
   }
 }
 

@@ -46,6 +46,11 @@ sim::Picos SimExecutor::issue_cost(const host::Kernel& kernel, const host::Op& o
   return cost;
 }
 
+SimExecutor::Posted SimExecutor::posted_of(Rank rank, const host::Op& op) {
+  return {op.kind, op.src_window, op.dst_window, op.bytes,      op.signal,
+          rank,    op.peer,       op.src_offset, op.dst_offset, op.value};
+}
+
 void SimExecutor::step(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   sim::Picos spent{0};
@@ -122,7 +127,7 @@ bool SimExecutor::post(std::uint32_t index, const host::Op& op) {
   request.local_memory = sim::Memory::gpu;
   const host::Window remote = op.kind == host::OpKind::get ? op.src_window : op.dst_window;
   request.remote_memory = remote == host::Window::storage ? storage_memory() : sim::Memory::gpu;
-  request.tag = posted_.take({op, rank});
+  request.tag = posted_.take(posted_of(rank, op));
   fabric_->post(qp, request);
   Queue& state = queue(qp);
   ++state.posted;
@@ -167,7 +172,8 @@ bool SimExecutor::start_copies(std::uint32_t index) {
 void SimExecutor::finish_copies(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   for (; running.copies > 0; --running.copies) {
-    deliver_row(running.warp->rank(), running.warp->head()->peer, *running.warp->head());
+    const host::Op& op = *running.warp->head();
+    deliver_row(running.warp->rank(), op.peer, posted_of(running.warp->rank(), op));
     running.warp->pop();
   }
   step(index);
@@ -189,10 +195,10 @@ void SimExecutor::block(std::uint32_t index, const host::Op& op) {
 
 void SimExecutor::expire(const host::Kernel* kernel) {
   std::vector<std::uint32_t> late;
-  auto& items = warps_.items();
-  for (std::uint32_t i = 0; i < items.size(); ++i) {
-    if (items[i].warp != nullptr && items[i].kernel.get() == kernel && items[i].blocked &&
-        items[i].deadline <= engine_->now()) {
+  for (std::uint32_t i = 0; i < warps_.size(); ++i) {
+    const RunningWarp& warp = warps_[i];
+    if (warp.warp != nullptr && warp.kernel.get() == kernel && warp.blocked &&
+        warp.deadline <= engine_->now()) {
       late.push_back(i);
     }
   }
@@ -216,6 +222,11 @@ void SimExecutor::end_warp(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   const std::shared_ptr<host::Kernel> kernel = std::move(running.kernel);
   const Rank rank = running.warp->rank();
+  const host::WarpPosition position = running.warp->position();
+  if (options_.fabric.observer != nullptr && position.warp == 0) {  // one stands for its block
+    options_.fabric.observer->span({sim::Track::Kind::sm, rank.value, position.block},
+                                   host::name_of(kernel->kind), running.begun, engine_->now(), 0);
+  }
   running = RunningWarp{};
   warps_.give_back(index);
   if (--kernel->live > 0) return;
@@ -253,6 +264,7 @@ bool SimExecutor::answer_wait(std::uint32_t index, const host::Op& op) {
       }
       if (state.completed < op.slot->target) {
         state.done_waiters.push_back(index);
+        state.wake_at = std::min(state.wake_at, op.slot->target);
         return false;
       }
       warp.answer(core::WaitStatus::ok);
@@ -270,6 +282,7 @@ bool SimExecutor::answer_wait(std::uint32_t index, const host::Op& op) {
         failed |= state.failed;
         if (!state.failed && state.completed < state.posted) {
           state.done_waiters.push_back(index);
+          state.wake_at = std::min(state.wake_at, state.posted);
           return false;
         }
       }

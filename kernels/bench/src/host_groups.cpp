@@ -49,6 +49,17 @@ void compare_plans(Run& run, Bytes span, std::int64_t count, int row_bytes, How 
            .limit = "as given",
            .limit_us = limit},
           how, planned, target);
+  for (const int sms : {2, 4, 8, 16}) {
+    if (plan.order == kernels::FetchOrder::as_given || row_bytes != 256 || plan.unique) break;
+    auto other = plan;
+    other.gather = run.gather_plan(args, sms).gather;
+    const Fetch fetch(*run.reader, args, indices, other, expected_words(view));
+    run.add({.group = "host",
+             .name = name + ", ordered, " + std::to_string(sms) + " SMs",
+             .limit = "as given",
+             .limit_us = limit},
+            how, fetch);
+  }
   // After the fetch: it writes where unique rows keep their table.
   if (plan.order != kernels::FetchOrder::as_given && !plan.unique) {
     run.add(

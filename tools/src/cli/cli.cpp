@@ -11,9 +11,10 @@ namespace {
 using AddCommand = void (*)(CLI::App&, CommandContext&);
 
 /// In the order of the help.
-constexpr std::array<AddCommand, 8> kCommands{
-    add_run_command,   add_plan_command,   add_sweep_command, add_scenario_command,
-    add_trace_command, add_launch_command, add_doctor_command, add_bench_command};
+constexpr std::array<AddCommand, 10> kCommands{
+    add_run_command,    add_plan_command, add_sweep_command,    add_scenario_command,
+    add_trace_command,  add_topo_command, add_validate_command, add_launch_command,
+    add_doctor_command, add_bench_command};
 
 }  // namespace
 

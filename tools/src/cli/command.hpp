@@ -23,6 +23,8 @@ void add_plan_command(CLI::App& app, CommandContext& context);
 void add_sweep_command(CLI::App& app, CommandContext& context);
 void add_scenario_command(CLI::App& app, CommandContext& context);
 void add_trace_command(CLI::App& app, CommandContext& context);
+void add_topo_command(CLI::App& app, CommandContext& context);
+void add_validate_command(CLI::App& app, CommandContext& context);
 void add_launch_command(CLI::App& app, CommandContext& context);
 void add_doctor_command(CLI::App& app, CommandContext& context);
 void add_bench_command(CLI::App& app, CommandContext& context);

@@ -1,4 +1,7 @@
 // engram run
+#include <fmt/format.h>
+#include <sys/resource.h>
+
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -15,7 +18,21 @@ namespace {
 struct RunArguments {
   ScenarioArguments scenario;
   std::string json, trace, report;
+  bool cost = false;
 };
+
+/// What the run cost this machine; never part of a result, which is the same on all machines.
+void print_cost(const RunResult& result, std::uint32_t repeats, Console& console) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double seconds = static_cast<double>(result.wall.count()) * 1e-9;
+  const double gets = static_cast<double>(result.requests) * repeats;
+  const double cpu = static_cast<double>(result.cpu.count()) * 1e-9;
+  console.err << fmt::format(
+      "engram: cost: {:.2f} s wall, {:.2f} s CPU, {:.0f} k network reads/s ({:.0f} k by CPU time), "
+      "{} MB\n",
+      seconds, cpu, gets / seconds * 1e-3, gets / cpu * 1e-3, usage.ru_maxrss / 1024);
+}
 
 struct TraceFile {
   explicit TraceFile(const std::string& path) : out(path, std::ios::binary), writer(out) {}
@@ -69,6 +86,7 @@ ExitStatus run(const RunArguments& arguments, Console& console) {
       !written) {
     return report_error(console, written.error());
   }
+  if (arguments.cost) print_cost(*result, scenario->run.repeat, console);
   if (!result->failure.empty()) {
     console.err << "engram: failed: " << result->failure << '\n';
     return ExitStatus::check_failed;
@@ -88,6 +106,7 @@ void add_run_command(CLI::App& app, CommandContext& context) {
       ->type_name("FILE");
   command->add_option("--report", arguments->report, "self-contained HTML page")
       ->type_name("FILE.html");
+  command->add_flag("--cost", arguments->cost, "say what the run cost this machine, on stderr");
   add_example(*command,
               "engram run scenarios/quickstart.toml --set fetch.tokens=64 --report q.html");
   command->callback([arguments, &context] { context.status = run(*arguments, context.console); });

@@ -13,9 +13,11 @@
 #include <span>
 #include <vector>
 
+#include "engram/core/defects.hpp"
 #include "engram/core/fetch_plan.hpp"
 #include "engram/core/lease.hpp"
 #include "engram/core/result.hpp"
+#include "engram/core/scales.hpp"
 #include "engram/core/table.hpp"
 #include "engram/core/transport.hpp"
 
@@ -29,7 +31,7 @@ struct EngramOptions {
   SizingRule sizing = SizingRule::newer;
   FetchOverrides overrides;
   std::optional<SegmentFunction> segment;  ///< generated rows instead of written ones
-  bool ignore_leases = false;  ///< the defect "lease ignored"; only in builds with defects
+  Defects defects;                         ///< looked at only in builds with ENGRAM_DEFECTS
 };
 
 /// One fetch in flight. Rows of layer l lie at row_offset(l) in the buffer window, row i after row
@@ -74,6 +76,17 @@ class EngramTable {
   /// Errors: invalid_argument naming both sizes; whatever the barrier reports.
   [[nodiscard]] Result<void> write(LayerIndex layer, std::span<const std::byte> rows, Nanos limit);
 
+  /// Gives this rank the scales of all rows of `layer` ([rows, scale_packs]): fp8 rows keep theirs
+  /// replicated, so they never cross the network. Local; every rank calls it.
+  /// Errors: invalid_argument naming both sizes.
+  [[nodiscard]] Result<void> write_scales(LayerIndex layer, std::vector<ScalePack> packs);
+  /// Gathers the scales of `indices` ([tokens, entries] of `layer`), usually while rows travel; -1
+  /// gives zeros. `out` is resized to ScaleShape::size(). Errors: invalid_argument when the layer
+  /// has none, or tokens are cut; those of check_indices.
+  [[nodiscard]] Result<void> scales(LayerIndex layer, std::uint32_t entries_per_token,
+                                    std::span<const std::int64_t> indices, ScaleLayout layout,
+                                    std::vector<ScalePack>& out) const;
+
   /// Starts reading the rows that `indices` ([layers, tokens, entries], -1 = none) name.
   /// `region`: where in the receive buffer; unset = the first gap.
   /// Errors: those of check_indices, plan_fetch and LeaseBook; then nothing is started.
@@ -106,6 +119,7 @@ class EngramTable {
   Router router_;
   QueueShape queues_;
   std::unique_ptr<LeaseBook> leases_;
+  std::vector<std::vector<ScalePack>> scales_;  // [layers]
 };
 
 }  // namespace engram::core

@@ -35,8 +35,8 @@ struct GatherShape {
   RowPath path = RowPath::nvlink;  ///< the slowest one in the fetch
 };
 
-/// Few SMs: one block of 1024 threads an SM and 8 chunks a lane group, 128 KiB open an SM: 341 of
-/// 372 GB/s on 8 SMs. All SMs: a lane group a row and as many threads as rows need, which saves
+/// Few SMs: one block of 1024 threads an SM and 8 chunks a lane group, 128 KiB open an SM: 356 of
+/// 371 GB/s on 8 SMs. All SMs: a lane group a row and as many threads as rows need, which saves
 /// the default fetch 0.3 us against 8 chunks and costs nothing at 2^20 rows; but large fetches from
 /// own memory, which wait for latency rather than a link, keep 8 chunks open on all SMs.
 /// Errors: invalid_argument naming the size that is no multiple of 4, or of 16 in a split row.
@@ -73,11 +73,11 @@ struct FetchPlan {
 
 /// Time to read `num_rows` rows of host memory by SM loads. Translation decides: about 512 MiB are
 /// within reach at 51.4 GB/s; beyond, random rows come at 60 M/s (2 GiB) falling to 31 M/s
-/// (16 GiB), rows in address order at one new 64 KiB block each 1/160 us (2 GiB) to 1/42 us.
+/// (16 GiB), rows in address order at one new 64 KiB block each 1/115 us (2 GiB) to 1/38 us.
 [[nodiscard]] Nanos estimate_host_gather(std::int64_t num_rows, int row_bytes, Bytes span,
                                          bool ordered);
-/// Time of the host-assisted way, indices to the host included: 10 us and 32 GB/s at 16 threads and
-/// more.
+/// Time of the host-assisted way, indices to the host included: 2 us and 33.5 GB/s at 16 threads
+/// and more.
 [[nodiscard]] Nanos estimate_host_assist(std::int64_t num_rows, int row_bytes, int threads);
 
 }  // namespace engram::kernels

@@ -13,7 +13,7 @@
 //     "fitted" },
 //   ]
 // A row may restate any field of its group; its experiment is merged into the group's. `value` may
-// be a range, [low, high].
+// be a range, [low, high]. `data_only = "why"` shows a row without counting it.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,9 @@ struct PublishedFigure {
   FigureUse use = FigureUse::held_out;
   double tolerance = 0.10;  ///< relative, beyond the range
   std::string profile;
+  /// Why the row is shown but not counted, if it is not: it states no condition that a model could
+  /// reproduce, or stands on a mechanism that the fabric does not have.
+  std::string data_only;
   Experiment experiment;
 };
 
@@ -71,7 +74,7 @@ struct ComparedFigure {
 
 struct ValidationSummary {
   struct Part {
-    std::size_t rows = 0, agreeing = 0, not_run = 0;
+    std::size_t rows = 0, agreeing = 0, not_run = 0, data_only = 0;
     double largest_error = 0;  ///< absolute value
   };
   Part fitted, held_out;
@@ -82,5 +85,7 @@ struct ValidationSummary {
 [[nodiscard]] std::string validation_text(std::span<const ComparedFigure> rows);
 /// One JSON object: { "rows": [...], "fitted": {...}, "held_out": {...} }.
 [[nodiscard]] std::string validation_json(std::span<const ComparedFigure> rows);
+/// The table of validation_text as Markdown (docs/validation.md).
+[[nodiscard]] std::string validation_markdown(std::span<const ComparedFigure> rows);
 
 }  // namespace engram::model

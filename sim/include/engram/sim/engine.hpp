@@ -40,7 +40,7 @@ class EventHandler {
 
 struct EngineOptions {
   std::uint32_t ranks = 1;
-  Picos watchdog{0};            ///< the run fails with timed_out past this time; 0 = none
+  Picos watchdog{0};              ///< the run fails with timed_out past this time; 0 = none
   std::uint32_t stack_kib = 256;  ///< of each actor; fixed by the first engine of a process
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   bool thread_contexts = true;  ///< LeakSanitizer misses leaks on SimGrid's own stacks
@@ -85,7 +85,8 @@ class Engine {
   [[nodiscard]] Wake sleep_until(Picos time);
   [[nodiscard]] Wake sleep_for(Picos length) { return sleep_until(now() + length); }
 
-  /// Any context: ends the run; every wait answers `stopped`, run() answers `error`. First one wins.
+  /// Any context: ends the run; every wait answers `stopped`, run() answers `error`. First one
+  /// wins.
   void stop(Error error);
   [[nodiscard]] bool stopped() const;
 

@@ -11,6 +11,7 @@
 //             flight stay within the QP's limit
 //   there     request_latency, then the links; packets of at most the MTU
 //   serve     responder engine, response_latency (+ read_latency), PCIe: bytes are read HERE
+//             writes are seen in order, and no read or add passes a write of its QP (put + signal)
 //   back      links, PCIe, completion_latency: completed, in order on a QP (profile flag)
 //
 // Queues are lossless: a lane's packets wait for credits of the next buffer, and a NIC's queue
@@ -70,7 +71,7 @@ enum class Routing : std::uint8_t {
 /// Virtual lanes: own queues and credits at every port, served by deficit round robin.
 struct Lanes {
   static constexpr std::uint8_t kNoLane = 255;
-  std::vector<std::uint32_t> weights = {1};        ///< [lane], 1 to 15; 0 = unused
+  std::vector<std::uint32_t> weights = {1};      ///< [lane], 1 to 15; 0 = unused
   std::array<std::uint8_t, 16> service_level{};  ///< [SL] -> lane, or kNoLane: cannot be sent
 
   [[nodiscard]] static Lanes from(const model::LaneConfig& config);
@@ -79,8 +80,8 @@ struct Lanes {
   }
 };
 
-/// Traffic of others: messages of `message` bytes at `rate`, delivered and forgotten. It rests while
-/// the run itself has nothing in flight.
+/// Traffic of others: messages of `message` bytes at `rate`, delivered and forgotten. It rests
+/// while the run itself has no rung request and no load under way.
 struct Background {
   Rank from, to;
   BytesPerSecond rate{};
@@ -92,9 +93,9 @@ struct Background {
 /// What real machines leave open, drawn from the seed; all zero = nothing is perturbed.
 struct Perturbation {
   std::uint64_t seed = 0;
-  Picos doorbell{0};    ///< a doorbell is seen up to this much later (order of one QP kept)
-  Picos completion{0};  ///< a completion comes up to this much later (order of one QP kept)
-  Picos visibility{0};  ///< a write is seen up to this much later
+  Picos doorbell{0};          ///< a doorbell is seen up to this much later (order of one QP kept)
+  Picos completion{0};        ///< a completion comes up to this much later (order of one QP kept)
+  Picos visibility{0};        ///< a write is seen up to this much later
   bool engine_order = false;  ///< which ready QP the engine takes next is drawn, not round robin
 };
 

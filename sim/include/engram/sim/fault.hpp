@@ -25,7 +25,7 @@ enum class FaultKind : std::uint8_t {
 struct Fault {
   FaultKind kind = FaultKind::link_down;
   Picos at{0};
-  Picos until = Picos::max();  ///< of the kinds that last
+  Picos until = Picos::max();  ///< of the kinds that last; a rank that died stays dead
   Rank rank{};
   model::LinkIndex link{};
   double factor = 1;
@@ -34,8 +34,8 @@ struct Fault {
 };
 
 /// What is lost on the way is sent again: a request fails (Status::error, and with it its QP) at
-/// the latest `retransmit_timeout * (retries + 1)` after it was lost. The defaults keep tests short;
-/// InfiniBand's own are 4.096 us * 2^timeout, often 67 ms.
+/// the latest `retransmit_timeout * (retries + 1)` after it was lost. The defaults keep tests
+/// short; InfiniBand's own are 4.096 us * 2^timeout, often 67 ms.
 struct FaultPlan {
   std::vector<Fault> faults;
   Picos retransmit_timeout = std::chrono::microseconds{100};

@@ -15,9 +15,12 @@ enum class Scope : std::uint8_t { own_gpu, domain, system };
 /// How long a plain store takes to be visible to observers of `scope`.
 [[nodiscard]] inline Picos visibility_delay(const model::ScopeProfile& profile, Scope scope) {
   switch (scope) {
-    case Scope::own_gpu: return profile.own_gpu;
-    case Scope::domain: return profile.domain;
-    case Scope::system: return profile.system;
+    case Scope::own_gpu:
+      return profile.own_gpu;
+    case Scope::domain:
+      return profile.domain;
+    case Scope::system:
+      return profile.system;
   }
   return profile.system;
 }
@@ -34,7 +37,8 @@ class StoreVisibility {
   /// Everything stored until `at` is visible to `scope` from the answer on.
   [[nodiscard]] Picos release(Picos at, Scope scope) {
     const Picos done = visible_at(at, scope);
-    for (auto s = static_cast<std::size_t>(scope) + 1; s-- > 0;) released_[s] = std::max(released_[s], at);
+    for (auto s = static_cast<std::size_t>(scope) + 1; s-- > 0;)
+      released_[s] = std::max(released_[s], at);
     return done;
   }
 

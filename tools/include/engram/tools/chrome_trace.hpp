@@ -38,6 +38,8 @@ using TraceArgs = std::span<const TraceArg>;
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
+  /// A name for a row, before its first event; else "link 3".
+  virtual void name_track(Track track, std::string_view name) = 0;
   virtual void span(Track track, std::string_view name, Nanos start, Nanos duration,
                     TraceArgs args = {}) = 0;
   virtual void instant(Track track, std::string_view name, Nanos at, TraceArgs args = {}) = 0;
@@ -52,8 +54,7 @@ class TraceSink {
 class ChromeTraceWriter final : public TraceSink {
  public:
   explicit ChromeTraceWriter(std::ostream& out);
-  /// A name for a link's or NIC port's row, before its first event; else "link 3".
-  void name_track(Track track, std::string_view name);
+  void name_track(Track track, std::string_view name) override;
   void span(Track track, std::string_view name, Nanos start, Nanos duration,
             TraceArgs args) override;
   void instant(Track track, std::string_view name, Nanos at, TraceArgs args) override;

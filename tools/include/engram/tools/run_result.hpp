@@ -66,10 +66,13 @@ struct RunResult {
   std::vector<NamedTime> floors;  ///< what each roof alone would take
   std::vector<LinkLoad> links;    ///< any order; reports show the busiest
   std::vector<std::string> warnings, faults;
+  std::optional<Nanos> failed_at;  ///< of a run that failed: when the first rank gave up
 
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
   std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
+  /// Of the machine that ran it: the backend's run, without the setup. On an idle machine they agree.
+  Nanos wall{}, cpu{};
   std::string failure;       ///< why verified is false or the run ended early; empty when right
 };
 

@@ -24,6 +24,8 @@ struct SimOptions {
   core::PathCapabilities paths = {};
   std::uint32_t service_level = 0;
   std::optional<RowCheck> row_check = {};  ///< set: rows are checked as a stream and not kept
+  /// Told of every QP when it is opened, before its first event; for names.
+  std::function<void(sim::QpId qp, Rank local, QpIndex index, Rank remote)> qp_opened = {};
   sim::Picos watchdog = std::chrono::seconds{1000};  ///< of simulated time
 };
 

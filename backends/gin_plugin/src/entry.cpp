@@ -1,0 +1,202 @@
+#include "entry.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace engram::gin_plugin {
+namespace {
+
+/// The error record behind engram_gin_last_error: one for the process, since that C call has
+/// nothing to hang it on.
+struct LastError {
+  std::mutex mutex;
+  std::string text;
+};
+LastError& last_error() {
+  static LastError record;
+  return record;
+}
+
+/// NCCL's own version, if it is in the process where symbols can be found.
+int running_nccl() {
+  using GetVersion = int (*)(int*);
+  auto get = reinterpret_cast<GetVersion>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != 0) return 0;
+  return version;
+}
+
+}  // namespace
+
+void Plugin::say(bool warning, const std::string& text) const {
+  if (warning) {
+    const std::lock_guard lock(last_error().mutex);
+    last_error().text = text;
+  }
+  if (log == nullptr) return;
+  log(warning ? abi::kLogWarn : abi::kLogInfo, warning ? abi::kLogAll : abi::kLogNet, "engram_gin",
+      0, "Engram GIN: %s", text.c_str());
+}
+
+Result<std::unique_ptr<Plugin>> load_plugin(abi::Logger log) {
+  auto settings = read_settings(environment_variable);
+  auto plugin = std::make_unique<Plugin>();
+  plugin->log = log;
+  if (!settings) return tl::unexpected(settings.error());
+  plugin->settings = *settings;
+  const int version = running_nccl();
+  if (version != 0 && version < abi::kOldestNccl) {
+    return fail(ErrorCode::unsupported, "NCCL ", version, " is older than ", abi::kOldestNccl,
+                ", the first with this plugin interface");
+  }
+  if (version > abi::kNewestNccl) {
+    plugin->say(false, fmt::format("NCCL {} is newer than {}, the last this plugin was checked "
+                                   "against",
+                                   version, abi::kNewestNccl));
+  }
+  return plugin;
+}
+
+abi::Status report(const Plugin& plugin, const Error& error) {
+  plugin.say(true, error.message);
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::out_of_range:
+      return abi::Status::invalid_argument;
+    case ErrorCode::unsupported:
+      return abi::Status::invalid_usage;
+    case ErrorCode::peer_lost:
+    case ErrorCode::timed_out:
+      return abi::Status::remote_error;
+    case ErrorCode::io:
+      return abi::Status::system_error;
+    default:
+      return abi::Status::internal_error;
+  }
+}
+
+abi::Status plugin_init(void** ctx, std::uint64_t, abi::Logger log) {
+  auto plugin = load_plugin(log);
+  if (!plugin) return report(Plugin{log, {}}, plugin.error());
+  *ctx = plugin->release();
+  return abi::Status::success;
+}
+
+abi::Status plugin_devices(int* num_devices) {
+  *num_devices = 1;
+  return abi::Status::success;
+}
+
+void describe_device(int device, abi::NetProperties& properties) {
+  static char name[] = "engram_gin0";
+  properties = {};
+  properties.name = name;
+  properties.guid = 0x656e6772616d0000ull + static_cast<unsigned>(device);
+  properties.pointer_support = abi::kPointerHost | abi::kPointerCuda | abi::kPointerDmaBuf;
+  properties.registration_is_global = 0;
+  properties.speed_mbps = 400'000;
+  properties.latency = 1;
+  properties.max_comms = 1 << 16;
+  properties.max_receives = 8;
+  properties.max_p2p_bytes = 1ull << 40;
+  properties.max_collective_bytes = 1ull << 40;
+  properties.max_multi_request = 1;
+  properties.rail_id = -1;
+  properties.plane_id = -1;
+  properties.virtual_device.num_devices = 1;
+  properties.virtual_device.devices[0] = device;
+}
+
+abi::Status plugin_listen(void* ctx, int, void* handle, void** listener) {
+  // NCCL's host RMA passes the net plugin's context here, so `ctx` is not looked into.
+  (void)ctx;
+  auto plugin = load_plugin(nullptr);
+  if (!plugin) return report(Plugin{}, plugin.error());
+  auto open = std::make_unique<OpenListener>();
+  open->plugin = **plugin;
+  auto made =
+      open_listener(open->plugin.settings, {static_cast<std::byte*>(handle), abi::kHandleBytes});
+  if (!made) return report(open->plugin, made.error());
+  open->listener = std::move(*made);
+  *listener = open.release();
+  return abi::Status::success;
+}
+
+abi::Status plugin_connect(void*, void* handles[], int num_ranks, int rank, void* listener,
+                           void** comm) {
+  auto* open = static_cast<OpenListener*>(listener);
+  auto made = std::make_unique<Comm>();
+  made->plugin = open->plugin;
+  auto device = make_cuda_device(made->plugin.settings.engine);
+  if (!device) return report(made->plugin, device.error());
+  made->plugin.say(false, (*device)->describe());
+  const std::span raw(reinterpret_cast<const std::byte* const*>(handles),
+                      static_cast<std::size_t>(num_ranks));
+  auto fabric = Fabric::connect(std::move(*device), made->plugin.settings, *open->listener, raw,
+                                Rank{static_cast<std::uint32_t>(rank)},
+                                [plugin = made->plugin](bool warning, const std::string& text) {
+                                  plugin.say(warning, text);
+                                });
+  if (!fabric) return report(made->plugin, fabric.error());
+  made->fabric = std::move(*fabric);
+  *comm = made.release();
+  return abi::Status::success;
+}
+
+abi::Status plugin_register(void* comm, void* data, std::size_t size, int type, std::uint64_t flags,
+                            void** region) {
+  auto* c = static_cast<Comm*>(comm);
+  auto made = c->fabric->register_region(static_cast<std::byte*>(data), Bytes{size},
+                                         type == abi::kPointerHost, flags);
+  if (!made) return report(c->plugin, made.error());
+  *region = *made;
+  return abi::Status::success;
+}
+
+abi::Status plugin_deregister(void* comm, void* region) {
+  if (region != nullptr) {
+    static_cast<Comm*>(comm)->fabric->deregister_region(static_cast<Region*>(region));
+  }
+  return abi::Status::success;
+}
+
+abi::Status plugin_destroy_context(void* contexts) {
+  const std::unique_ptr<OpenContexts> gone(static_cast<OpenContexts*>(contexts));
+  if (gone) gone->comm->fabric->destroy(gone->set);
+  return abi::Status::success;
+}
+
+abi::Status plugin_close_comm(void* comm) {
+  delete static_cast<Comm*>(comm);
+  return abi::Status::success;
+}
+
+abi::Status plugin_close_listener(void* listener) {
+  delete static_cast<OpenListener*>(listener);
+  return abi::Status::success;
+}
+
+abi::Status plugin_last_error(void* contexts, bool* has_error) {
+  *has_error = static_cast<OpenContexts*>(contexts)->comm->fabric->error().has_value();
+  return abi::Status::success;
+}
+
+abi::Status plugin_finalize(void* ctx) {
+  delete static_cast<Plugin*>(ctx);
+  return abi::Status::success;
+}
+
+}  // namespace engram::gin_plugin
+
+extern "C" __attribute__((visibility("default"))) void engram_gin_last_error(char* text,
+                                                                             std::size_t size) {
+  using engram::gin_plugin::last_error;
+  if (size == 0) return;
+  const std::lock_guard lock(last_error().mutex);
+  const std::size_t length = std::min(size - 1, last_error().text.size());
+  std::memcpy(text, last_error().text.data(), length);
+  text[length] = '\0';
+}
