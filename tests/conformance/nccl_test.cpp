@@ -35,6 +35,8 @@ FetchCase fitted(FetchCase c) {
   c.num_nvlink = grid.num_nvlink;
   c.compat = c.compat && network;
   if (!c.gpu_storage && job.num_ranks > 1) c.hybrid = job.host_hybrid;
+  // A rail's GPU holds no rows of its neighbours: hybrid mode reads those by NVLink alone.
+  if (c.gpu_storage && c.hybrid && c.num_nvlink > 1) c.compat = false;
   c.depth_log2 = std::max(c.depth_log2, 8u);
   return c;
 }

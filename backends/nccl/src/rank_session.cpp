@@ -79,7 +79,11 @@ Result<core::BackendStats> RankSession::run(const core::RankMain& main) {
   const Result<void> all = communicator_->ranks().agree(mine);
   const Result<void> released = communicator_->release();
   if (!released) broken_ = released.error();
-  if (!all) return tl::unexpected(all.error());
+  if (!all) {
+    // Alone, no other rank has put the name in front.
+    return communicator_->ranks().num_ranks() == 1 ? within(all.error(), "rank 0")
+                                                   : tl::unexpected<Error>(all.error());
+  }
   if (!released) return tl::unexpected(released.error());
   core::BackendStats stats;
   stats.requests = transport.requests();

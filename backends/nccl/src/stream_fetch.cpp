@@ -247,6 +247,12 @@ class StreamFetch::Impl {
                                          const FetchWindows& windows, Bytes places_at,
                                          Bytes bases_at, Bytes tickets_at) {
     const DevicePlan& plan = communicator.plan();
+    if (windows.layout.kind() == core::WindowKind::gpu && windows.layout.num_segments() > 1) {
+      return fail(ErrorCode::unsupported, "hybrid mode reads through the network from the rank of ",
+                  "its rail, whose GPU holds no rows of the other ",
+                  windows.layout.num_segments() - 1,
+                  " ranks of its domain: use direct mode, or rows in host memory");
+    }
     if (!plan.has_network() || setup.plan.num_qps > plan.num_qps) {
       return fail(ErrorCode::invalid_argument, "a fetch by ", setup.plan.num_qps,
                   " QPs on a communicator that has ", plan.has_network() ? plan.num_qps : 0);

@@ -37,7 +37,8 @@ struct StreamFetchSetup {
 class StreamFetch {
  public:
   /// Allocates and plans. The communicator's device is open and current.
-  /// Errors: invalid_argument, naming the number that does not fit; internal with CUDA's words.
+  /// Errors: invalid_argument, naming the number that does not fit; unsupported for GPU rows that
+  /// hybrid mode would read through the network; internal with CUDA's words.
   [[nodiscard]] static Result<StreamFetch> create(const Communicator& communicator,
                                                   const FetchWindows& windows,
                                                   const StreamFetchSetup& setup);
