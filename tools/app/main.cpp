@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <new>
 #include <string_view>
 
 #include "engram/tools/cli.hpp"
@@ -41,5 +42,10 @@ int main(int argc, char** argv) {
   }
   Console console{std::cout, std::cerr, style_of_terminal(), isatty(STDERR_FILENO) != 0,
                   std::move(*environment)};
-  return run_cli(argc, argv, console);
+  try {
+    return run_cli(argc, argv, console);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "engram: error: out of memory: this scenario is too large for this machine\n";
+    return static_cast<int>(ExitStatus::cannot);
+  }
 }

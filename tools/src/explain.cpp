@@ -43,9 +43,10 @@ void fill_times(const FetchMeasurements& measured, RunResult& result) {
   std::vector<std::size_t> order(measured.samples.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) { return length(measured.samples[i]); });
-  const auto& median = measured.samples[order[order.size() / 2]];
-  result.time = {length(median), length(measured.samples[order.front()]),
-                 length(measured.samples[order.back()])};
+  // Stages are those of one repeat; the median of an even number lies between two.
+  const auto& median = measured.samples[order[(order.size() - 1) / 2]];
+  result.time = {(length(median) + length(measured.samples[order[order.size() / 2]])) / 2,
+                 length(measured.samples[order.front()]), length(measured.samples[order.back()])};
   const RankSample& slow = slowest(median);
   result.issue = slow.issued - slow.start;
   result.wait = slow.end - slow.issued;
@@ -126,9 +127,9 @@ void add_network_floor(const Scenario& scenario, const Platform& platform,
 }
 
 /// Links that flows share by the hash though others beside them have room.
-void warn_of_collisions(const Scenario& scenario, const Platform& platform,
-                        const FetchSetup& setup, const FetchMeasurements& measured,
-                        Nanos floor_without_network, RunResult& result) {
+void warn_of_collisions(const Scenario& scenario, const Platform& platform, const FetchSetup& setup,
+                        const FetchMeasurements& measured, Nanos floor_without_network,
+                        RunResult& result) {
   constexpr std::size_t kMostFlows = 200'000;
   const std::uint32_t qps = measured.plan.num_qps;
   if (scenario.cluster.network.routing != RoutingKind::ecmp || floor_without_network <= Nanos{0} ||
@@ -188,10 +189,9 @@ void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& me
   if (!config) return;
   for (const std::string& text : config->warnings()) result.warnings.push_back(text);
   const auto own = config->lane(network.service_level);
-  const bool alone =
-      std::ranges::all_of(scenario.background, [&](const BackgroundTraffic& traffic) {
-        return config->lane(traffic.service_level) == own;
-      });
+  const bool alone = std::ranges::all_of(
+      scenario.background,
+      [&](const BackgroundTraffic& traffic) { return config->lane(traffic.service_level) == own; });
   if (alone) idle("cluster.network.lanes.weights", "all traffic takes one lane");
 }
 
@@ -211,17 +211,18 @@ std::vector<model::Floor> floors_of(const model::FetchLoad& load, const model::P
                                     core::Placement placement) {
   std::vector<model::Floor> floors = model::floors(load, profile);
   const bool host = placement == core::Placement::host;
-  const Nanos launches = 2 * (profile.gpu.kernel_launch + profile.gpu.kernel_drain);
+  // The first launch and the last drain are always seen; what lies between may hide behind the
+  // read.
+  const Nanos launches = profile.gpu.kernel_launch + profile.gpu.kernel_drain;
   const Nanos read = load.rdma_reads > 0
                          ? model::read_in_flight(profile, host) + profile.nic.completion_latency
                      : load.host_rows > 0   ? profile.memory.host_latency
                      : load.nvlink_rows > 0 ? profile.nvlink.load_latency
                                             : profile.memory.hbm_latency;
   if (load.rdma_reads + load.host_rows + load.nvlink_rows + load.local_rows > 0) {
-    floors.push_back(
-        {"latency", (load.rdma_reads > 0 ? launches : launches / 2) + read,
-         fmt::format("launches {} ns + one unloaded read {} ns",
-                     (load.rdma_reads > 0 ? launches : launches / 2).count(), read.count())});
+    floors.push_back({"latency", launches + read,
+                      fmt::format("launch and drain {} ns + one unloaded read {} ns",
+                                  launches.count(), read.count())});
   }
   std::ranges::stable_sort(floors, std::greater{}, &model::Floor::time);
   return floors;
@@ -243,15 +244,21 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   list_faults(scenario, stats, result);
   if (!result.failure.empty()) result.failed_at = measured.failed_at;
   warn_of_idle_settings(scenario, measured, result);
+  if (scenario.run.backend == "loopback") {
+    // Its clock counts scheduler steps: a time, but not one of any machine.
+    result.logical_rate = result.wire_rate = {};
+    result.message_rate = {};
+    result.warnings.push_back("loopback counts a nanosecond a step: its times are no machine's");
+  }
   if (scenario.run.backend != "sim") return;
 
   std::vector<std::uint64_t> peers(measured.served.size());
   for (const PeerReads& pair : measured.pairs) ++peers[pair.reader.value];
   std::vector<model::Floor> worst;
   for (std::uint32_t r = 0; r < measured.samples.front().size(); ++r) {
-    auto floors = floors_of(load_of(setup, measured, measured.samples.front()[r],
-                                    measured.served[r], peers[r]),
-                            platform.profile, setup.options.placement);
+    auto floors = floors_of(
+        load_of(setup, measured, measured.samples.front()[r], measured.served[r], peers[r]),
+        platform.profile, setup.options.placement);
     if (!floors.empty() && (worst.empty() || floors.front().time > worst.front().time)) {
       worst = std::move(floors);
     }

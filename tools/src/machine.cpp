@@ -58,9 +58,8 @@ Result<BenchOutcome> bench_fetch(const BenchRequest& request,
   const auto report = bench::bench_fetch(options);
   if (!report) {
     const Error& error = report.error();
-    return tl::unexpected(error.code == ErrorCode::not_found
-                              ? Error{ErrorCode::unsupported, error.message}
-                              : error);
+    return tl::unexpected(
+        error.code == ErrorCode::not_found ? Error{ErrorCode::unsupported, error.message} : error);
   }
   BenchOutcome outcome{bench::to_json(*report).dump(1) + "\n", 0, report->skipped};
   for (const auto& m : report->measurements) outcome.wrong_bytes += m.wrong_bytes.value_or(0);

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -35,6 +37,28 @@ ChosenFidelity choose_fidelity(const Scenario& scenario, std::uint64_t reads) {
   return {Fidelity::flow, fmt::format("{} reads, over eight million", reads)};
 }
 
+/// Errors: unsupported, when the run needs more memory than the machine has.
+Result<void> check_memory(const Scenario& scenario, const FetchSetup& setup, std::uint32_t ranks,
+                          Bytes kept) {
+  // An index, a routed read, a recorded operation and its request, for each read at a time.
+  constexpr Bytes kEachRead{200};
+  const long double stored =
+      setup.options.segment ? 0
+                            : static_cast<long double>(setup.table.segment_bytes().count) * ranks;
+  const long double need = stored + static_cast<long double>(kept.count) +
+                           static_cast<long double>(setup.largest.count()) * ranks *
+                               static_cast<long double>(kEachRead.count);
+  const auto have = static_cast<long double>(sysconf(_SC_PHYS_PAGES)) *
+                    static_cast<long double>(sysconf(_SC_PAGESIZE));
+  if (need <= have) return {};
+  return fail(ErrorCode::unsupported, scenario.path.empty() ? "this scenario" : scenario.path,
+              ": needs about ", static_cast<std::uint64_t>(need / 1e9L), " GB here (rows stored ",
+              static_cast<std::uint64_t>(stored / 1e9L), " GB, received ",
+              kept.count / 1'000'000'000, " GB), this machine has ",
+              static_cast<std::uint64_t>(have / 1e9L),
+              " GB; fewer fetch.tokens or ranks, or table.contents = \"generated\"");
+}
+
 /// Failures of the run itself, which have a result; everything else is bad input or machine.
 bool is_failure_of_run(ErrorCode code) {
   return code == ErrorCode::timed_out || code == ErrorCode::deadlock ||
@@ -60,6 +84,9 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
       choose_fidelity(scenario, setup->largest.count() * ranks * scenario.run.repeat);
   const Bytes kept = ranks * core::EngramTable::receive_bytes(setup->table, setup->largest);
   const bool stream = scenario.run.backend == "sim" && kept > kMostKept;
+  if (auto fits = check_memory(scenario, *setup, ranks, stream ? Bytes{0} : kept); !fits) {
+    return tl::unexpected(fits.error());
+  }
   FetchRun run(scenario, *setup, *workload, ranks, stream, observer);
 
   BackendNeeds needs;
@@ -106,6 +133,12 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   if (!stats) result.failure = stats.error().message;
   explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
           result);
+  if (observer.trace != nullptr && scenario.run.backend != "sim") {
+    for (const StageSpan& span : result.timeline) {
+      observer.trace->span({span.rank, TrackKind::stage, 0}, span.stage, span.start,
+                           span.end - span.start);
+    }
+  }
   return result;
 }
 

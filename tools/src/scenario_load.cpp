@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -308,6 +309,10 @@ Result<Scenario> parse_scenario(std::string_view text, const std::string& path,
 
 Result<Scenario> load_scenario(const std::string& path,
                                const std::vector<std::string>& set_overrides) {
+  if (std::filesystem::is_directory(path)) {
+    return fail(ErrorCode::invalid_argument, path,
+                ": is a folder; accepted: the path of a scenario");
+  }
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (in.bad() || !in.is_open()) {

@@ -1,5 +1,7 @@
 #include "engram/host/memory.hpp"
 
+#include "engram/host/host_gin.hpp"
+
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -44,6 +46,12 @@ Result<void> Memory::open(Rank rank, const core::WindowLayout& layout,
                 layout.buffer_window_bytes().count, " + ", layout.storage_window_bytes().count,
                 " bytes, others of ", layout_->buffer_window_bytes().count, " + ",
                 layout_->storage_window_bytes().count, "; windows are symmetric");
+  }
+  constexpr Bytes kMost{std::uint64_t{1} << PackedPointer::kOffsetBits};
+  if (layout.storage_window_bytes() > kMost || layout.buffer_window_bytes() > kMost) {
+    return fail(ErrorCode::out_of_range, "windows of ", layout.buffer_window_bytes().count, " + ",
+                layout.storage_window_bytes().count, " bytes; host backends address ", kMost.count,
+                " bytes a window");
   }
   for (std::uint32_t r = 0; r < grid_.num_ranks(); ++r) {
     // Without kept buffers only the workspace exists: rows are checked as they arrive.

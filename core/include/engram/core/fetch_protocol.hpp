@@ -143,6 +143,15 @@ struct UnitQueue {
 
 }  // namespace detail
 
+/// Where the chunk of `qp` in `round` begins. A round deals one chunk to each QP, and each round
+/// starts one QP further: entries repeat with the token (each head has its own part of the table),
+/// so without the shift a QP whose chunks always begin at the same entry asks few owners for most
+/// of its reads.
+[[nodiscard]] ENGRAM_HD constexpr std::uint64_t first_read(const FetchPlan& plan, std::uint32_t qp,
+                                                           std::uint64_t round) {
+  return (round * plan.num_qps + (qp + round) % plan.num_qps) * plan.chunk;
+}
+
 /// One warp of block `qp` of the issue kernel. Every unit writes its ticket, also when it is empty.
 template <GinContext Gin, WarpGroup Warp, class Source>
 ENGRAM_HD void issue_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::uint32_t warp_index,
@@ -153,9 +162,10 @@ ENGRAM_HD void issue_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::ui
     for (std::uint32_t unit = warp_index; unit < plan.units_per_qp(); unit += plan.warps) {
       const std::uint32_t share = unit / plan.num_peers;
       detail::UnitQueue<Gin, Warp, Source> queue{gin, warp, args, layer, unit % plan.num_peers};
-      const std::uint64_t stride = std::uint64_t{plan.num_qps} * plan.units_per_peer * plan.chunk;
-      std::uint64_t base = (std::uint64_t{share} * plan.num_qps + qp) * plan.chunk;
-      for (; base < num_reads; base += stride) {
+      for (std::uint64_t round = share;; round += plan.units_per_peer) {
+        if (round * plan.num_qps * plan.chunk >= num_reads) break;
+        const std::uint64_t base = first_read(plan, qp, round);
+        if (base >= num_reads) continue;
         const std::uint64_t left = num_reads - base;
         queue.scan(base, left < plan.chunk ? static_cast<std::uint32_t>(left) : plan.chunk);
       }

@@ -13,7 +13,7 @@ namespace engram::host {
 /// offset) packed, so that generated storage needs no memory. Only copy, zero and the word
 /// operations of HostWarp take them.
 struct PackedPointer {
-  static constexpr int kOffsetBits = 44;  ///< 16 TiB a window
+  static constexpr int kOffsetBits = 47;  ///< 128 TiB a window, 32,768 ranks
   static std::byte* pack(Rank rank, Window window, std::uint64_t offset);
   static void unpack(const std::byte* pointer, Rank& rank, Window& window, std::uint64_t& offset);
 };
