@@ -126,9 +126,9 @@ void add_network_floor(const Scenario& scenario, const Platform& platform,
 }
 
 /// Links that flows share by the hash though others beside them have room.
-void warn_of_collisions(const Scenario& scenario, const Platform& platform,
-                        const FetchSetup& setup, const FetchMeasurements& measured,
-                        Nanos floor_without_network, RunResult& result) {
+void warn_of_collisions(const Scenario& scenario, const Platform& platform, const FetchSetup& setup,
+                        const FetchMeasurements& measured, Nanos floor_without_network,
+                        RunResult& result) {
   constexpr std::size_t kMostFlows = 200'000;
   const std::uint32_t qps = measured.plan.num_qps;
   if (scenario.cluster.network.routing != RoutingKind::ecmp || floor_without_network <= Nanos{0} ||
@@ -188,10 +188,9 @@ void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& me
   if (!config) return;
   for (const std::string& text : config->warnings()) result.warnings.push_back(text);
   const auto own = config->lane(network.service_level);
-  const bool alone =
-      std::ranges::all_of(scenario.background, [&](const BackgroundTraffic& traffic) {
-        return config->lane(traffic.service_level) == own;
-      });
+  const bool alone = std::ranges::all_of(
+      scenario.background,
+      [&](const BackgroundTraffic& traffic) { return config->lane(traffic.service_level) == own; });
   if (alone) idle("cluster.network.lanes.weights", "all traffic takes one lane");
 }
 
@@ -249,9 +248,9 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   for (const PeerReads& pair : measured.pairs) ++peers[pair.reader.value];
   std::vector<model::Floor> worst;
   for (std::uint32_t r = 0; r < measured.samples.front().size(); ++r) {
-    auto floors = floors_of(load_of(setup, measured, measured.samples.front()[r],
-                                    measured.served[r], peers[r]),
-                            platform.profile, setup.options.placement);
+    auto floors = floors_of(
+        load_of(setup, measured, measured.samples.front()[r], measured.served[r], peers[r]),
+        platform.profile, setup.options.placement);
     if (!floors.empty() && (worst.empty() || floors.front().time > worst.front().time)) {
       worst = std::move(floors);
     }

@@ -39,8 +39,7 @@ Result<MadeBackend> make_nccl_backend(const Scenario& scenario, const Platform& 
   options.library = nccl_library(host);
   options.settings = *settings;
   options.device_options.use_network = host.gin;
-  options.device_options.traffic_class =
-      static_cast<int>(scenario.cluster.network.service_level);
+  options.device_options.traffic_class = static_cast<int>(scenario.cluster.network.service_level);
   if (identity->num_ranks == 1) {
     std::vector<int> devices(platform.grid.num_ranks());
     std::iota(devices.begin(), devices.end(), 0);
@@ -52,8 +51,8 @@ Result<MadeBackend> make_nccl_backend(const Scenario& scenario, const Platform& 
   }
   if (identity->num_ranks != platform.grid.num_ranks()) {
     return fail(ErrorCode::invalid_argument, scenario.where("cluster.nodes"), ": ",
-                platform.grid.num_ranks(), " ranks, but ", name_of(identity->launcher),
-                " started ", identity->num_ranks);
+                platform.grid.num_ranks(), " ranks, but ", name_of(identity->launcher), " started ",
+                identity->num_ranks);
   }
   auto joined = rendezvous::Rendezvous::join(*identity, {});
   if (!joined) return tl::unexpected(joined.error());

@@ -49,8 +49,8 @@ SimTrace::Rows& SimTrace::rows_of(sim::Track track) {
   switch (track.kind) {
     case Kind::qp: {
       const auto known = qp_names_.find(track.index);
-      rows.name = known == qp_names_.end() ? fmt::format("QP number {}", track.index)
-                                           : known->second;
+      rows.name =
+          known == qp_names_.end() ? fmt::format("QP number {}", track.index) : known->second;
       break;
     }
     case Kind::sm:
