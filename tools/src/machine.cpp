@@ -5,6 +5,7 @@
 #include "engram/bench/bench_fetch.hpp"
 #endif
 #ifdef ENGRAM_HAVE_NCCL
+#include "engram/nccl/nccl_backend.hpp"
 #include "nccl_options.hpp"
 #endif
 
@@ -32,6 +33,22 @@ Result<MachineReport> examine_machine(const Environment& environment) {
   input.environment = nccl_variables(environment.host);
   input.library = nccl_library(environment.host);
   nccl::Report report = nccl::examine(input);
+  if (report.usable()) {
+    // Paths between ranks are what a communicator over all GPUs says of itself.
+    const auto settings = nccl::settings_from(input.environment);
+    if (!settings) return tl::unexpected(settings.error());
+    nccl::NcclOptions options;
+    options.library = input.library;
+    options.settings = *settings;
+    std::vector<int> devices;
+    for (const nccl::DeviceFacts& device : report.devices) devices.push_back(device.index);
+    const auto facts = nccl::probe_communicator(devices, options);
+    if (facts) {
+      report.communicator = *facts;
+    } else {
+      report.communicator_problem = facts.error().message;
+    }
+  }
   nccl::diagnose(report);
   return MachineReport{nccl::to_text(report), nccl::to_json(report).dump(2) + "\n",
                        report.usable()};

@@ -32,6 +32,7 @@ class NcclBackend final : public core::Backend {
     return sessions_[0]->capabilities();
   }
   [[nodiscard]] const core::RankGrid& grid() const override { return sessions_[0]->grid(); }
+  [[nodiscard]] CommunicatorFacts facts() const { return sessions_[0]->facts(); }
 
   [[nodiscard]] Result<core::BackendStats> run(const core::RankMain& main) override {
     std::vector<Result<core::BackendStats>> results(num_sessions());
@@ -54,6 +55,9 @@ class NcclBackend final : public core::Backend {
   std::vector<std::unique_ptr<RankSession>> sessions_;
 };
 
+Result<std::unique_ptr<NcclBackend>> make_local(const std::vector<int>& devices,
+                                                const NcclOptions& options);
+
 }  // namespace
 
 Result<std::unique_ptr<core::Backend>> make_nccl(rendezvous::Rendezvous& ranks,
@@ -68,6 +72,22 @@ Result<std::unique_ptr<core::Backend>> make_nccl(rendezvous::Rendezvous& ranks,
 
 Result<std::unique_ptr<core::Backend>> make_nccl_local(const std::vector<int>& devices,
                                                        const NcclOptions& options) {
+  auto made = make_local(devices, options);
+  if (!made) return tl::unexpected(made.error());
+  return std::move(*made);
+}
+
+Result<CommunicatorFacts> probe_communicator(const std::vector<int>& devices,
+                                             const NcclOptions& options) {
+  const auto made = make_local(devices, options);
+  if (!made) return tl::unexpected(made.error());
+  return (*made)->facts();
+}
+
+namespace {
+
+Result<std::unique_ptr<NcclBackend>> make_local(const std::vector<int>& devices,
+                                                const NcclOptions& options) {
   const auto num_ranks = static_cast<std::uint32_t>(devices.size());
   if (num_ranks == 0) return fail(ErrorCode::invalid_argument, "a job of no ranks");
   auto listener = rendezvous::listen_on_loopback();
@@ -107,4 +127,5 @@ Result<std::unique_ptr<core::Backend>> make_nccl_local(const std::vector<int>& d
   return std::make_unique<NcclBackend>(std::move(ranks), std::move(sessions));
 }
 
+}  // namespace
 }  // namespace engram::nccl

@@ -42,9 +42,8 @@ Result<std::unique_ptr<RankSession>> RankSession::create(rendezvous::Rendezvous&
   if (options.grid) how.device_options.mode = options.grid->mode;
   how.settings = options.settings;
   how.call_limit = options.call_limit;
-  auto made = options.existing
-                  ? Communicator::adopt(loaded->library, ranks, *options.existing, how)
-                  : Communicator::create(loaded->library, ranks, how);
+  auto made = options.existing ? Communicator::adopt(loaded->library, ranks, *options.existing, how)
+                               : Communicator::create(loaded->library, ranks, how);
   if (!made) return tl::unexpected(made.error());
   std::unique_ptr<RankSession> session(new RankSession);
   session->driver_ = loaded->driver;
@@ -53,8 +52,8 @@ Result<std::unique_ptr<RankSession>> RankSession::create(rendezvous::Rendezvous&
   if (!capabilities) return tl::unexpected(capabilities.error());
   session->capabilities_ = *capabilities;
   const core::RankGrid& grid = session->grid();
-  if (options.grid && (options.grid->num_rdma != grid.num_rdma ||
-                       options.grid->num_nvlink != grid.num_nvlink)) {
+  if (options.grid &&
+      (options.grid->num_rdma != grid.num_rdma || options.grid->num_nvlink != grid.num_nvlink)) {
     return fail(ErrorCode::invalid_argument, "asked for ", text_of(*options.grid),
                 ", but NCCL finds ", text_of(grid));
   }
@@ -66,6 +65,12 @@ RankSession::~RankSession() {
   if (auto closed = communicator_->close(); !closed) {
     communicator_->options().warn(closed.error().message);
   }
+}
+
+CommunicatorFacts RankSession::facts() const {
+  const ncclCommProperties_t& properties = communicator_->properties();
+  return {facts_of(properties), grid().num_nvlink, properties.multimemSupport,
+          properties.hostRmaSupport};
 }
 
 Result<core::BackendStats> RankSession::run(const core::RankMain& main) {

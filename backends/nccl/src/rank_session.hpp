@@ -20,6 +20,7 @@ class RankSession {
 
   [[nodiscard]] const core::Capabilities& capabilities() const { return capabilities_; }
   [[nodiscard]] const core::RankGrid& grid() const { return communicator_->grid(); }
+  [[nodiscard]] CommunicatorFacts facts() const;
   /// Collective. Errors: the first that a rank's `main` returned, with the rank in front.
   [[nodiscard]] Result<core::BackendStats> run(const core::RankMain& main);
 

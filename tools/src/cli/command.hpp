@@ -15,7 +15,7 @@ namespace engram::tools {
 struct CommandContext {
   Console& console;
   ExitStatus status = ExitStatus::right;
-  std::optional<int> job_status;  ///< of a job that was launched; stands over `status`
+  std::optional<int> job_status{};  ///< of a job that was launched; stands over `status`
 };
 
 void add_run_command(CLI::App& app, CommandContext& context);

@@ -7,6 +7,7 @@
 
 #include "engram/core/backend.hpp"
 #include "engram/nccl/communicator.hpp"
+#include "engram/nccl/doctor.hpp"
 #include "engram/nccl/library.hpp"
 #include "engram/rendezvous/rendezvous.hpp"
 
@@ -37,5 +38,10 @@ struct NcclOptions {
 /// Errors: as make_nccl.
 [[nodiscard]] Result<std::unique_ptr<core::Backend>> make_nccl_local(
     const std::vector<int>& devices, const NcclOptions& options);
+
+/// What NCCL says of a communicator over `devices`, made and closed for the question: doctor's
+/// `communicator`. Errors: as make_nccl.
+[[nodiscard]] Result<CommunicatorFacts> probe_communicator(const std::vector<int>& devices,
+                                                           const NcclOptions& options);
 
 }  // namespace engram::nccl
