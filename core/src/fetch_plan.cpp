@@ -104,14 +104,15 @@ Result<FetchPlan> plan_fetch(const RankGrid& grid, const FetchLoad& load, const 
        fmt::format("ceil({} reads / {} QPs / {}), at most {}", reads, plan.num_qps,
                    plan.units_per_peer, kWarpLanes));
 
-  auto sms = within_limit("sms", overrides.sms.value_or(std::min(limits.direct_blocks, limits.num_sms)),
-                          limits.num_sms);
+  auto sms =
+      within_limit("sms", overrides.sms.value_or(std::min(limits.direct_blocks, limits.num_sms)),
+                   limits.num_sms);
   if (!sms) return tl::unexpected(sms.error());
   plan.direct_blocks = *sms;
   note("blocks for loads", plan.direct_blocks,
-       overrides.sms              ? "given"
+       overrides.sms                           ? "given"
        : limits.direct_blocks < limits.num_sms ? "16 SMs reach 97 % of an NVLink port (measured)"
-                                    : "all SMs: the shortest start of a small fetch");
+                                               : "all SMs: the shortest start of a small fetch");
   return plan;
 }
 

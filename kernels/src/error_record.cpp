@@ -43,12 +43,12 @@ std::string describe(const ErrorRecord& record) {
 }
 
 Error to_error(const ErrorRecord& record) {
-  const auto code = record.kind == ErrorKind::index_out_of_range  ? ErrorCode::out_of_range
-                    : record.kind == ErrorKind::wait_timed_out    ? ErrorCode::timed_out
-                    : record.kind == ErrorKind::owner_unreachable ||
-                            record.kind == ErrorKind::network_failed
-                        ? ErrorCode::peer_lost
-                                                                  : ErrorCode::internal;
+  const auto code =
+      record.kind == ErrorKind::index_out_of_range ? ErrorCode::out_of_range
+      : record.kind == ErrorKind::wait_timed_out   ? ErrorCode::timed_out
+      : record.kind == ErrorKind::owner_unreachable || record.kind == ErrorKind::network_failed
+          ? ErrorCode::peer_lost
+          : ErrorCode::internal;
   return Error{code, describe(record)};
 }
 

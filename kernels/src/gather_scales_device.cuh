@@ -1,8 +1,8 @@
 // Device code of gather_scales.hpp.
 #pragma once
 
-#include "engram/kernels/gather_scales.hpp"
 #include "engram/kernels/error_record_device.cuh"
+#include "engram/kernels/gather_scales.hpp"
 #include "memory_device.cuh"
 #include "place_row_device.cuh"
 

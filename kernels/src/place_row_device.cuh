@@ -2,8 +2,8 @@
 // indices, so that all agree on what is a row, what is missing and what another path serves.
 #pragma once
 
-#include "engram/kernels/gather_rows.hpp"
 #include "engram/kernels/error_record_device.cuh"
+#include "engram/kernels/gather_rows.hpp"
 #include "memory_device.cuh"
 
 namespace engram::kernels {

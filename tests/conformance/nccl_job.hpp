@@ -14,7 +14,7 @@ namespace engram::test {
 
 struct NcclJob {
   std::uint32_t num_ranks = 1;
-  bool processes = false;  ///< else threads
+  bool processes = false;    ///< else threads
   bool host_hybrid = false;  ///< NCCL_SYM_REUSE_SYSMEM_HANDLES=1: host rows in hybrid mode alone
   nccl::NcclOptions options;
   std::unique_ptr<rendezvous::Rendezvous> ranks;  ///< with processes

@@ -28,8 +28,7 @@ Result<core::Backend*> NcclJob::backend(core::Mode mode) {
     how.device_options.mode = mode;
     std::vector<int> devices;
     for (std::uint32_t r = 0; r < num_ranks; ++r) devices.push_back(static_cast<int>(r));
-    auto made =
-        processes ? nccl::make_nccl(*ranks, how) : nccl::make_nccl_local(devices, how);
+    auto made = processes ? nccl::make_nccl(*ranks, how) : nccl::make_nccl_local(devices, how);
     if (!made) return tl::unexpected(made.error());
     kept = std::move(*made);
   }

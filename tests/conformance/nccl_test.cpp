@@ -125,7 +125,9 @@ Result<double> time_queued(nccl::StreamFetch& fetch, const std::int64_t* indices
   cudaEvent_t begin = nullptr, end = nullptr;
   cudaEventCreate(&begin);
   cudaEventCreate(&end);
-  auto done = cuda(cudaLaunchHostFunc(stream, [](void*) { usleep(4000); }, nullptr), "pause");
+  auto done = cuda(cudaLaunchHostFunc(
+                       stream, [](void*) { usleep(4000); }, nullptr),
+                   "pause");
   cudaEventRecord(begin, stream);
   for (int i = 0; i < count && done; ++i) {
     done = fetch.issue(indices, stream);
@@ -146,7 +148,8 @@ Result<void> check_rows(const core::Transport& transport, std::uint64_t at,
   std::vector<std::byte> got(indices.size() * kRow);
   if (auto read = transport.read_buffer(Bytes{at}, got); !read) return read;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (kPattern.matches(LayerIndex{0}, indices[i], std::span(got).subspan(i * kRow, kRow))) continue;
+    if (kPattern.matches(LayerIndex{0}, indices[i], std::span(got).subspan(i * kRow, kRow)))
+      continue;
     return fail(ErrorCode::wrong_bytes, "slot ", i, " is not row ", indices[i]);
   }
   return {};
@@ -238,8 +241,8 @@ Result<Timing> stream_fetch(nccl::NcclTransport& transport, core::EngramTable& t
 TEST(NcclStreams, AFetchOnStreamsAndInGraphs) {
   const auto ran = run(core::Mode::direct, [](core::Transport& transport) -> Result<void> {
     const std::uint64_t rows = 262'144ull * transport.grid().num_ranks();
-    const auto layout = *core::TableLayout::create({{rows, Bytes{kRow}}},
-                                                   transport.grid().num_ranks());
+    const auto layout =
+        *core::TableLayout::create({{rows, Bytes{kRow}}}, transport.grid().num_ranks());
     core::EngramOptions options;
     options.placement = core::Placement::gpu;
     options.largest = {1, kTokens, kEntries};
@@ -255,7 +258,8 @@ TEST(NcclStreams, AFetchOnStreamsAndInGraphs) {
     if (!timing) return tl::unexpected(timing.error());
     if (transport.rank().value == 0) {
       std::cout << fmt::format(
-          "{{\"stream_fetch\": {{\"ranks\": {}, \"processes\": {}, \"rows\": {}, \"row_bytes\": {}, "
+          "{{\"stream_fetch\": {{\"ranks\": {}, \"processes\": {}, \"rows\": {}, \"row_bytes\": "
+          "{}, "
           "\"network\": {}, \"queued_us\": {:.2f}, \"graph_us\": {:.2f}}}}}\n",
           transport.grid().num_ranks(), nccl_job().processes, kTokens * kEntries, kRow,
           transport.grid().num_rdma > 1, timing->queued_us, timing->graph_us);

@@ -19,15 +19,13 @@ struct PointerGin {
   };
 
   __device__ void get(core::Team, std::uint32_t peer, Window src, std::uint64_t src_offset,
-                      Window dst, std::uint64_t dst_offset, std::uint32_t bytes,
-                      core::Ring) const {
+                      Window dst, std::uint64_t dst_offset, std::uint32_t bytes, core::Ring) const {
     for (std::uint32_t i = 0; i < bytes; ++i) {
       dst.peers[self][dst_offset + i] = src.peers[peer][src_offset + i];
     }
   }
   __device__ void put(core::Team, std::uint32_t peer, Window dst, std::uint64_t dst_offset,
-                      Window src, std::uint64_t src_offset, std::uint32_t bytes,
-                      core::Ring) const {
+                      Window src, std::uint64_t src_offset, std::uint32_t bytes, core::Ring) const {
     for (std::uint32_t i = 0; i < bytes; ++i) {
       dst.peers[peer][dst_offset + i] = src.peers[self][src_offset + i];
     }

@@ -40,8 +40,7 @@ TEST(DevicePlan, TheProxySetsItsOwnDepth) {
 TEST(DevicePlan, ANetworkThatIsNotWantedIsNotThere) {
   DeviceOptions options = options_of(Mode::direct);
   options.use_network = false;
-  const auto plan =
-      plan_device({2, 1, true, NCCL_GIN_TYPE_GDAKI, NCCL_GIN_TYPE_GDAKI}, options);
+  const auto plan = plan_device({2, 1, true, NCCL_GIN_TYPE_GDAKI, NCCL_GIN_TYPE_GDAKI}, options);
   ASSERT_TRUE(plan);
   EXPECT_FALSE(plan->has_network());
   const auto apart = plan_device({2, 2, true, NCCL_GIN_TYPE_GDAKI, NCCL_GIN_TYPE_GDAKI}, options);

@@ -28,7 +28,8 @@ Result<void> program(core::Transport& transport) {
   if (auto done = table->wait(*fetch, LayerIndex{0}, limit); !done) return done;
   std::vector<std::byte> got(3 * 64);
   if (auto read = table->read(*fetch, LayerIndex{0}, got); !read) return read;
-  std::printf("rank %u: %d %d %d\n", transport.rank().value, int(got[0]), int(got[64]), int(got[128]));
+  std::printf("rank %u: %d %d %d\n", transport.rank().value, int(got[0]), int(got[64]),
+              int(got[128]));
   return table->finish(std::move(*fetch), limit);
 }
 

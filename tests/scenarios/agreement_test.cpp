@@ -46,9 +46,9 @@ INSTANTIATE_TEST_SUITE_P(Scenarios, Flow,
 TEST(Determinism, TheSameSeedGivesTheSameTrace) {
   const auto trace = [](const std::string& seed, const std::string& file) {
     const std::string path = scratch(file);
-    const Ended ended = engram("run " + scenario("quickstart") +
-                               " --set fetch.tokens=32 --set run.repeat=1 --seed " + seed +
-                               " --trace " + path);
+    const Ended ended =
+        engram("run " + scenario("quickstart") +
+               " --set fetch.tokens=32 --set run.repeat=1 --seed " + seed + " --trace " + path);
     EXPECT_EQ(ended.status, 0) << ended.err;
     return read_file(path);
   };

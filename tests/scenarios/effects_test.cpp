@@ -11,9 +11,9 @@ TEST(Incast, TheOwnersNicServesAllAtItsRate) {
   EXPECT_NEAR(floor, 7 * 1024 / 45.0, 1);
   EXPECT_GE(time_us(r), floor);
   EXPECT_LE(time_us(r), 1.25 * floor);
-  const auto busiest = std::max_element(
-      r.at("links").begin(), r.at("links").end(),
-      [](const Json& a, const Json& b) { return a.at("bytes") < b.at("bytes"); });
+  const auto busiest =
+      std::max_element(r.at("links").begin(), r.at("links").end(),
+                       [](const Json& a, const Json& b) { return a.at("bytes") < b.at("bytes"); });
   EXPECT_EQ(busiest->at("name"), "nic0->switch");
 }
 
@@ -44,7 +44,8 @@ TEST(Lanes, AHotReceiverSlowsAVictimOfItsLaneAlone) {
 
 TEST(Networks, RailsSpareTheSpineForTeamsOfARail) {
   const std::string set = "--set cluster.mode=hybrid --set cluster.network.topology=";
-  const Json rail = run("rail_fat_tree", set + "rail"), tree = run("rail_fat_tree", set + "fat_tree");
+  const Json rail = run("rail_fat_tree", set + "rail"),
+             tree = run("rail_fat_tree", set + "fat_tree");
   EXPECT_LT(time_us(rail), 0.9 * time_us(tree));
   const auto spine_bytes = [](const Json& r) {
     double bytes = 0;
@@ -109,8 +110,8 @@ TEST(Fetch, ADoorbellARequestMakesTheIssueLonger) {
 
 TEST(Fetch, StorageMattersToLoadsMoreThanToTheNic) {
   const auto time = [](const std::string& placement, const std::string& nodes) {
-    return time_us(run("storage", "--set table.placement=" + placement +
-                                      " --set cluster.nodes=" + nodes));
+    return time_us(
+        run("storage", "--set table.placement=" + placement + " --set cluster.nodes=" + nodes));
   };
   EXPECT_GT(time("host", "1"), 3 * time("gpu", "1"));
   EXPECT_NEAR(time("host", "2"), time("gpu", "2"), 0.15 * time("gpu", "2"));

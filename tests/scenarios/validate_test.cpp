@@ -23,7 +23,9 @@ TEST(Validate, EveryRowThatCountsAgrees) {
     EXPECT_EQ(row.at("agrees"), true)
         << id << ": " << row.at("model") << " against " << row.at("published");
     const double tolerance = row.at("tolerance");
-    EXPECT_LE(tolerance, id.starts_with("floor") ? 0.005 : id.starts_with("k-conn") ? 0.15 : 0.20)
+    EXPECT_LE(tolerance, id.starts_with("floor")    ? 0.005
+                         : id.starts_with("k-conn") ? 0.15
+                                                    : 0.20)
         << id;
   }
   EXPECT_GE(run, 50u);
@@ -45,7 +47,8 @@ TEST(Validate, AWrongHeldOutRowFails) {
                            "tolerance = 0.1\nunit = \"M/s\"\nquantity = \"rate\"\n"
                            "condition = \"1 thread\"\nuse = \"held_out\"\n"
                            "experiment = { name = \"write_rate\", bytes = 8, qps = 1 }\n"
-                           "rows = [ { id = \"a\", value = 17.9" + extra + " } ]\n";
+                           "rows = [ { id = \"a\", value = 17.9" +
+                               extra + " } ]\n";
   };
   write("");
   const Ended wrong = engram("validate --data " + file);
@@ -70,7 +73,8 @@ TEST(Topo, ShowsEveryFormatAndTheScenariosNetwork) {
   EXPECT_EQ(engram("topo " + fixtures + "two_sockets.xml --table").status, 2);
 
   const std::string svg = scratch("net.svg");
-  const Ended network = engram("topo --scenario " + scenario("quickstart") + " --table --svg " + svg);
+  const Ended network =
+      engram("topo --scenario " + scenario("quickstart") + " --table --svg " + svg);
   EXPECT_EQ(network.status, 0) << network.err;
   EXPECT_NE(network.out.find("leaf0"), std::string::npos) << network.out;
   EXPECT_TRUE(read_file(svg).starts_with("<svg")) << read_file(svg).substr(0, 80);

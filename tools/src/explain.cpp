@@ -254,11 +254,22 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
 
   std::vector<std::uint64_t> peers(measured.served.size());
   for (const PeerReads& pair : measured.pairs) ++peers[pair.reader.value];
+  std::vector<std::uint64_t> own(peers.size());  // through the NIC to itself: not on the line
+  for (const PeerReads& pair : measured.pairs) {
+    if (pair.reader == pair.owner) own[pair.reader.value] += pair.reads;
+  }
   std::vector<model::Floor> worst;
   for (std::uint32_t r = 0; r < measured.samples.front().size(); ++r) {
-    auto floors = floors_of(
-        load_of(setup, measured, measured.samples.front()[r], measured.served[r], peers[r]),
-        platform.profile, setup.options.placement);
+    const model::FetchLoad load =
+        load_of(setup, measured, measured.samples.front()[r], measured.served[r], peers[r]);
+    auto floors = floors_of(load, platform.profile, setup.options.placement);
+    for (model::Floor& floor : floors) {
+      if (floor.name != "line" || load.rdma_reads == 0) continue;
+      const auto on_line = static_cast<double>(load.rdma_reads - std::min(load.rdma_reads, own[r]));
+      floor.time = Nanos{static_cast<std::int64_t>(static_cast<double>(floor.time.count()) *
+                                                   on_line / static_cast<double>(load.rdma_reads))};
+    }
+    std::ranges::stable_sort(floors, std::greater{}, &model::Floor::time);
     if (!floors.empty() && (worst.empty() || floors.front().time > worst.front().time)) {
       worst = std::move(floors);
     }

@@ -67,8 +67,8 @@ struct NcclGin {
                                 cuda::memory_order_acquire, deadline.ticks));
   }
   [[nodiscard]] __device__ core::WaitStatus flush(core::Deadline deadline) const {
-    return status_of(gin().flush(ncclCoopThread{}, cuda::memory_order_acquire, ncclGin_None{},
-                                 deadline.ticks));
+    return status_of(
+        gin().flush(ncclCoopThread{}, cuda::memory_order_acquire, ncclGin_None{}, deadline.ticks));
   }
   [[nodiscard]] __device__ std::byte* peer_pointer(core::Team team, std::uint32_t peer,
                                                    Window window, std::uint64_t offset) const {

@@ -78,10 +78,12 @@ class NcclTransport::Impl {
     windows.layout = wanted;
     const bool gpu = wanted.kind() == core::WindowKind::gpu;
     const WindowShape storage{
-        wanted.kind(), gpu ? std::max(wanted.storage_window_bytes(), core::kWindowAlignment) : Bytes{},
+        wanted.kind(),
+        gpu ? std::max(wanted.storage_window_bytes(), core::kWindowAlignment) : Bytes{},
         gpu ? Bytes{} : std::max(wanted.stride(), core::kWindowAlignment)};
-    auto buffer_made = WindowMemory::create(driver, library(), ranks, device,
-                                            {core::WindowKind::gpu, wanted.buffer_window_bytes(), {}});
+    auto buffer_made =
+        WindowMemory::create(driver, library(), ranks, device,
+                             {core::WindowKind::gpu, wanted.buffer_window_bytes(), {}});
     if (!buffer_made) return within(buffer_made.error(), "buffer window");
     buffer_memory.emplace(std::move(*buffer_made));
     auto storage_made = WindowMemory::create(driver, library(), ranks, device, storage);
@@ -90,9 +92,10 @@ class NcclTransport::Impl {
     Result<void> fits;
     if (wanted.kind() == core::WindowKind::hybrid_elastic &&
         storage_memory->pieces().size() != wanted.num_segments()) {
-      fits = fail(ErrorCode::unsupported, who(), ": hybrid host windows hold one segment a rank of ",
-                  "an NVLink domain (", wanted.num_segments(), "), but this host has ",
-                  storage_memory->pieces().size(), " ranks");
+      fits =
+          fail(ErrorCode::unsupported, who(), ": hybrid host windows hold one segment a rank of ",
+               "an NVLink domain (", wanted.num_segments(), "), but this host has ",
+               storage_memory->pieces().size(), " ranks");
     }
     if (auto all = ranks.agree(fits); !all) return all;
     // No rank may add to a barrier's word that its owner has yet to clear.
@@ -146,9 +149,9 @@ class NcclTransport::Impl {
     const std::uint64_t per_layer = fetch.shape.per_layer();
     if (fetch.indices.size() != fetch.shape.count() ||
         fetch.dst_base.size() != fetch.shape.layers) {
-      return fail(ErrorCode::invalid_argument, who(), ": ", fetch.indices.size(),
-                  " indices and ", fetch.dst_base.size(), " places for a fetch of ",
-                  fetch.shape.layers, " layers of ", per_layer);
+      return fail(ErrorCode::invalid_argument, who(), ": ", fetch.indices.size(), " indices and ",
+                  fetch.dst_base.size(), " places for a fetch of ", fetch.shape.layers,
+                  " layers of ", per_layer);
     }
     for (std::uint32_t l = 0; l < fetch.shape.layers; ++l) {
       const core::LayerPlace& place = fetch.router.layers[l];
@@ -156,15 +159,14 @@ class NcclTransport::Impl {
         const std::int64_t index = fetch.indices[l * per_layer + i];
         const std::uint64_t dst = fetch.dst_base[l] + i * place.row_bytes;
         const bool row = index >= -1 && index < static_cast<std::int64_t>(place.rows);
-        const std::uint64_t src =
-            row && index >= 0 ? fetch.router.route(l, index).owner_offset : 0;
+        const std::uint64_t src = row && index >= 0 ? fetch.router.route(l, index).owner_offset : 0;
         const bool within_storage =
             row && (index < 0 || src + place.row_bytes <= windows.layout.stride().count);
         if (within_storage && dst + place.row_bytes <= buffer_end) continue;
         return fail(ErrorCode::out_of_range, who(), ": layer ", l, ", token ",
-                    i / fetch.shape.entries_per_token, ", slot ",
-                    i % fetch.shape.entries_per_token, ": row ", index, " of ", place.rows,
-                    " to buffer offset ", dst, ": ", place.row_bytes,
+                    i / fetch.shape.entries_per_token, ", slot ", i % fetch.shape.entries_per_token,
+                    ": row ", index, " of ", place.rows, " to buffer offset ", dst, ": ",
+                    place.row_bytes,
                     within_storage ? " bytes end past the buffer window of "
                                    : " bytes are not within the storage segment of ",
                     within_storage ? buffer_end : windows.layout.stride().count, " bytes");
@@ -174,8 +176,8 @@ class NcclTransport::Impl {
   }
 
   [[nodiscard]] Result<std::unique_ptr<InFlight>> make_fetch(const core::FetchPost& post) {
-    const auto found = std::ranges::find_if(
-        idle, [&](const auto& f) { return same(f->fetch.setup(), post); });
+    const auto found =
+        std::ranges::find_if(idle, [&](const auto& f) { return same(f->fetch.setup(), post); });
     if (found != idle.end()) {
       auto out = std::move(*found);
       idle.erase(found);
@@ -353,8 +355,7 @@ Result<void> NcclTransport::write_segment(Bytes offset, std::span<const std::byt
   }
   if (bytes.empty()) return {};
   const std::uint32_t segment = layout.num_segments() == 1 ? 0 : grid().scaleup_index(rank());
-  std::byte* const at =
-      impl_->storage_memory->base() + (segment * stride).count + offset.count;
+  std::byte* const at = impl_->storage_memory->base() + (segment * stride).count + offset.count;
   if (layout.kind() != core::WindowKind::gpu) {
     std::memcpy(at, bytes.data(), bytes.size());
     return {};

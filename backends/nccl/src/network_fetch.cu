@@ -9,7 +9,6 @@
 namespace engram::nccl {
 namespace {
 
-
 using kernels::CudaWarp;
 
 static_assert(core::GinContext<NcclGin<ncclGin_SegmentDevice>>);
@@ -62,7 +61,8 @@ Result<void> launched(const char* name) {
 Result<void> check(const NetworkFetchArgs& args) {
   if (args.plan.warps < 1 || args.plan.warps > kMaxFetchWarps || args.plan.num_qps < 1) {
     return fail(ErrorCode::invalid_argument, "a fetch of ", args.plan.num_qps, " QPs and ",
-                args.plan.warps, " warps a block; at least one QP and 1 to ", kMaxFetchWarps, " warps");
+                args.plan.warps, " warps a block; at least one QP and 1 to ", kMaxFetchWarps,
+                " warps");
   }
   return {};
 }

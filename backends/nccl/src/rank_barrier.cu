@@ -13,8 +13,8 @@ using SystemWord = cuda::atomic_ref<std::uint32_t, cuda::thread_scope_system>;
 
 __device__ std::uint32_t* arrival(const Gin& gin, const RankBarrierArgs& args, std::uint32_t owner,
                                   std::uint32_t sender) {
-  return reinterpret_cast<std::uint32_t*>(gin.peer_pointer(core::Team::lsa, owner, args.buffer,
-                                                           kArrivalOffset.count + 4ull * sender));
+  return reinterpret_cast<std::uint32_t*>(
+      gin.peer_pointer(core::Team::lsa, owner, args.buffer, kArrivalOffset.count + 4ull * sender));
 }
 
 /// Names the first rank of the domain that has not entered.

@@ -72,9 +72,8 @@ class StreamFetch::Impl {
   [[nodiscard]] Result<void> build(const Communicator& communicator, const FetchWindows& windows) {
     int num_sms = 0, clock_khz = 0;
     const int device = communicator.options().device;
-    for (const auto& [into, which] :
-         {std::pair{&num_sms, cudaDevAttrMultiProcessorCount},
-          std::pair{&clock_khz, cudaDevAttrClockRate}}) {
+    for (const auto& [into, which] : {std::pair{&num_sms, cudaDevAttrMultiProcessorCount},
+                                      std::pair{&clock_khz, cudaDevAttrClockRate}}) {
       if (auto told = check_cuda(cudaDeviceGetAttribute(into, which, device), "device ", device);
           !told) {
         return told;
@@ -104,9 +103,8 @@ class StreamFetch::Impl {
     memory = std::move(*block);
 
     const auto copy = [&](Bytes to, const void* from, std::size_t bytes) {
-      return check_cuda(
-          cudaMemcpy(memory.get() + to.count, from, bytes, cudaMemcpyHostToDevice), "a fetch's ",
-          "constants");
+      return check_cuda(cudaMemcpy(memory.get() + to.count, from, bytes, cudaMemcpyHostToDevice),
+                        "a fetch's ", "constants");
     };
     Result<void> done = copy(owners_at, owners.data(), owners.size() * sizeof(owners[0]));
     if (done) done = copy(places_at, places.data(), places.size() * sizeof(places[0]));
@@ -139,9 +137,9 @@ class StreamFetch::Impl {
     }
     for (Gather& gather : gathers) {
       gather.args.indices = indices + gather.first_layer * setup.shape.per_layer();
-      if (auto launched = kernels::launch_fetch_rows(
-              gather.args, gather.plan, memory.get() + gather.workspace_offset.count,
-              gather.workspace, stream);
+      if (auto launched = kernels::launch_fetch_rows(gather.args, gather.plan,
+                                                     memory.get() + gather.workspace_offset.count,
+                                                     gather.workspace, stream);
           !launched) {
         return launched;
       }
@@ -209,8 +207,8 @@ class StreamFetch::Impl {
       Bytes span;
       for (; layer < shape.layers && count < kernels::kMaxLayers; ++layer, ++count) {
         const core::LayerPlace& place = places[layer];
-        const bool follows = setup.dst_base[layer] ==
-                             setup.dst_base[gather.first_layer] + count * layer_bytes;
+        const bool follows =
+            setup.dst_base[layer] == setup.dst_base[gather.first_layer] + count * layer_bytes;
         if (place.row_bytes != row || !follows) break;
         gather.args.layers[count] = {
             kernels::FastDivide(std::max<std::uint64_t>(1, place.rows_per_rank)),
@@ -264,11 +262,10 @@ class StreamFetch::Impl {
     network.self = setup.router.self;
     network.reads.router.layers =
         reinterpret_cast<const core::LayerPlace*>(memory.get() + places_at.count);
-    network.reads.dst_base =
-        reinterpret_cast<const std::uint64_t*>(memory.get() + bases_at.count);
+    network.reads.dst_base = reinterpret_cast<const std::uint64_t*>(memory.get() + bases_at.count);
     network.reads.reads_per_layer = setup.shape.per_layer();
-    network.tickets = reinterpret_cast<core::UnitTicket<ncclGinRequest_t>*>(memory.get() +
-                                                                            tickets_at.count);
+    network.tickets =
+        reinterpret_cast<core::UnitTicket<ncclGinRequest_t>*>(memory.get() + tickets_at.count);
     network.error = errors->sink();
     return {};
   }

@@ -14,9 +14,8 @@ struct BenchArguments {
 };
 
 ExitStatus bench(const BenchArguments& arguments, Console& console) {
-  const auto outcome = bench_fetch(arguments.request, [&](std::string_view line) {
-    console.out << line << std::flush;
-  });
+  const auto outcome = bench_fetch(
+      arguments.request, [&](std::string_view line) { console.out << line << std::flush; });
   if (!outcome) return report_error(console, outcome.error());
   for (const std::string& skipped : outcome->skipped) console.out << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
@@ -35,8 +34,9 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   auto* group = app.add_subcommand("bench", "measure this machine's GPUs");
   group->require_subcommand(1);
   auto* command = group->add_subcommand(
-      "fetch", "rows by loads: sizes, min/median/max, GB/s, M rows/s and wrong bytes, each beside "
-               "the limit measured in the same run");
+      "fetch",
+      "rows by loads: sizes, min/median/max, GB/s, M rows/s and wrong bytes, each beside "
+      "the limit measured in the same run");
   auto arguments = std::make_shared<BenchArguments>();
   BenchRequest& request = arguments->request;
   command->add_option("--device", request.device, "GPU that fetches");

@@ -15,9 +15,9 @@ struct LaunchArguments {
 
 void launch(const LaunchArguments& arguments, CommandContext& context) {
   Console& console = context.console;
-  const auto ended = launch_job(
-      arguments.num_ranks, arguments.command, console.environment,
-      [&](std::string_view why) { console.err << "engram: " << why << '\n'; });
+  const auto ended =
+      launch_job(arguments.num_ranks, arguments.command, console.environment,
+                 [&](std::string_view why) { console.err << "engram: " << why << '\n'; });
   if (!ended) {
     context.status = report_error(console, ended.error());
     return;

@@ -55,8 +55,7 @@ ExitStatus validate(const Arguments& arguments, Console& console) {
 
 void add_validate_command(CLI::App& app, CommandContext& context) {
   auto* command = app.add_subcommand(
-      "validate",
-      "compare the model with published figures; status 1 when a held-out row is off");
+      "validate", "compare the model with published figures; status 1 when a held-out row is off");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--profile", arguments->profile, "rows of this profile alone")
       ->type_name("NAME");

@@ -175,9 +175,8 @@ Result<Outcome> reads_in_flight(const PublishedFigure& f, const Profile& profile
     const std::uint32_t qps = (low + high) / 2;
     const auto timing = post(profile, {.qps = qps, .threads = qps, .per_doorbell = 16}, read_of(f));
     if (!timing) return tl::unexpected(timing.error());
-    (timing->steady_per_second() >= wanted ? high : low) = timing->steady_per_second() >= wanted
-                                                               ? qps
-                                                               : qps + 1;
+    (timing->steady_per_second() >= wanted ? high : low) =
+        timing->steady_per_second() >= wanted ? qps : qps + 1;
   }
   return Outcome{static_cast<double>(low) * each, ""};
 }
@@ -354,8 +353,8 @@ const std::map<std::string, Experiment, std::less<>>& table() {
 Result<Outcome> reproduce(const PublishedFigure& figure, const Profile& profile) {
   const auto found = table().find(figure.experiment.name);
   if (found == table().end()) {
-    return fail(ErrorCode::invalid_argument, figure.id, ": no experiment '",
-                figure.experiment.name, "'");
+    return fail(ErrorCode::invalid_argument, figure.id, ": no experiment '", figure.experiment.name,
+                "'");
   }
   return found->second(figure, profile);
 }

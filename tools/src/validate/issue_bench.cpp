@@ -186,8 +186,8 @@ void IssueBench::post(std::size_t index) {
 void IssueBench::take_turn(sim::QpId qp, std::uint64_t tag) {
   const model::IssueProfile& issue = profile_.issue;
   Queue& state = queue(qp);
-  state.lock_free = std::max(state.lock_free, engine_->now()) + issue.shared_lock + issue.build +
-                    issue.doorbell;
+  state.lock_free =
+      std::max(state.lock_free, engine_->now()) + issue.shared_lock + issue.build + issue.doorbell;
   fabric_->at(state.lock_free, tag);
 }
 

@@ -71,9 +71,10 @@ struct RunResult {
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;
   std::string topology_svg;  ///< the network with its load, by whoever knows it; empty = no picture
-  /// Of the machine that ran it: the backend's run, without the setup. On an idle machine they agree.
+  /// Of the machine that ran it: the backend's run, without the setup. On an idle machine they
+  /// agree.
   Nanos wall{}, cpu{};
-  std::string failure;       ///< why verified is false or the run ended early; empty when right
+  std::string failure;  ///< why verified is false or the run ended early; empty when right
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const RunResult& result);

@@ -45,10 +45,9 @@ struct RegisteredWindow {
   }
 };
 
-/// Life: create or adopt -> register_window for each -> open_device -> use -> close. After release()
-/// it may register and open anew.
-/// All calls are collective, in the same order on all ranks, from one thread a rank. The rendezvous
-/// must outlive it.
+/// Life: create or adopt -> register_window for each -> open_device -> use -> close. After
+/// release() it may register and open anew. All calls are collective, in the same order on all
+/// ranks, from one thread a rank. The rendezvous must outlive it.
 class Communicator {
  public:
   /// Rank 0's unique id travels by the rendezvous.

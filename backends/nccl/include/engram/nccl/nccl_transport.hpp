@@ -31,11 +31,9 @@ class NcclTransport final : public core::Transport {
   [[nodiscard]] const core::RankGrid& grid() const override;
   [[nodiscard]] Nanos now() const override;
   /// Refuses generated storage: a GPU reads memory.
-  [[nodiscard]] Result<void> open(const core::WindowLayout& layout,
-                                  const core::QueueShape& queues,
+  [[nodiscard]] Result<void> open(const core::WindowLayout& layout, const core::QueueShape& queues,
                                   std::optional<core::SegmentFunction> segment) override;
-  [[nodiscard]] Result<void> write_segment(Bytes offset,
-                                           std::span<const std::byte> bytes) override;
+  [[nodiscard]] Result<void> write_segment(Bytes offset, std::span<const std::byte> bytes) override;
   [[nodiscard]] Result<void> read_buffer(Bytes offset, std::span<std::byte> out) const override;
   [[nodiscard]] Result<core::Ticket> post(const core::FetchPost& fetch) override;
   [[nodiscard]] Result<core::IssueCounts> issued(core::Ticket ticket, Nanos limit) override;

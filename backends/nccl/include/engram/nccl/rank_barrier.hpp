@@ -26,7 +26,7 @@ inline constexpr Bytes kBarrierStateBytes{kArrivalOffset.count + kMaxDomainRanks
 struct RankBarrierArgs {
   ncclDevComm_t comm{};
   ncclWindow_t buffer = nullptr;
-  bool network = false;            ///< signals through the network to the ranks of `team`
+  bool network = false;  ///< signals through the network to the ranks of `team`
   core::Team team = core::Team::world;
   bool words = false;              ///< then words to the ranks of this NVLink domain
   std::uint32_t num_contexts = 0;  ///< whose operations are to be visible after it

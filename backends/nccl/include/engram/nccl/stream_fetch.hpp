@@ -28,8 +28,8 @@ struct FetchWindows {
 
 /// Everything of a fetch but its indices; fixed for the life of a StreamFetch.
 struct StreamFetchSetup {
-  core::Router router;                  ///< its layers are copied
-  core::FetchPlan plan;                 ///< `direct_blocks`: SMs that rows reached by loads may hold
+  core::Router router;   ///< its layers are copied
+  core::FetchPlan plan;  ///< `direct_blocks`: SMs that rows reached by loads may hold
   core::IndexShape shape;
   std::vector<std::uint64_t> dst_base;  ///< [layers], in the buffer window
 };
