@@ -128,10 +128,13 @@ TEST(MemoryNode, ServesRowsAndAsksForNone) {
 }
 
 TEST(Serving, TheFetchKeepsItsShareBesideOtherLanes) {
-  const double beside = time_us(run("disaggregated_serving"));
-  const double alone = time_us(run("disaggregated_serving", "--set 'background=[]'"));
+  // Later repeats meet the queues that earlier ones left, so the median of three tells more than
+  // one.
+  const std::string three = "--set run.repeat=3 ";
+  const double beside = time_us(run("disaggregated_serving", three));
+  const double alone = time_us(run("disaggregated_serving", three + "--set 'background=[]'"));
   const double same =
-      time_us(run("disaggregated_serving", "--set cluster.network.service_level=0"));
+      time_us(run("disaggregated_serving", three + "--set cluster.network.service_level=0"));
   EXPECT_LE(alone, beside);
   EXPECT_LE(beside, 2 * alone);  // half of every wire at least
   EXPECT_GT(same, 1.2 * beside);
