@@ -55,10 +55,18 @@ class StackPool {
 
 }  // namespace
 
+namespace {
+
+/// Thrown inside a body that is abandoned, so that its frames end like any others. (Boost would
+/// unwind them itself, but behind the sanitizers' back.)
+struct Abandoned {};
+
+}  // namespace
+
 struct Fiber::State {
   ctx::fiber inside;   // the body, while it is suspended
   ctx::fiber outside;  // whoever resumed it, while the body runs
-  bool done = false;
+  bool done = false, abandoned = false;
 #if defined(__SANITIZE_ADDRESS__)
   const void* stack_bottom = nullptr;  // the body's
   std::size_t stack_size = 0;
@@ -87,7 +95,10 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> body)
                  [state, body = std::move(body)](ctx::fiber&& outside) mutable {
                    state->entered(nullptr);
                    state->outside = std::move(outside);
-                   body();
+                   try {
+                     if (!state->abandoned) body();
+                   } catch (const Abandoned&) {
+                   }
                    body = nullptr;
                    state->done = true;
 #if defined(__SANITIZE_ADDRESS__)
@@ -97,9 +108,16 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> body)
                  });
 }
 
-Fiber::~Fiber() = default;
+Fiber::~Fiber() {
+  if (state_ == nullptr || state_->done) return;
+  state_->abandoned = true;
+  resume();
+}
 Fiber::Fiber(Fiber&&) noexcept = default;
-Fiber& Fiber::operator=(Fiber&&) noexcept = default;
+Fiber& Fiber::operator=(Fiber&& other) noexcept {
+  std::swap(state_, other.state_);  // the other's destructor ends what was here
+  return *this;
+}
 
 void Fiber::resume() {
   require(!state_->done, "a fiber that has ended is not resumed");
@@ -128,6 +146,7 @@ void Fiber::suspend() {
 #endif
   );
   state->outside = std::move(outside);
+  if (state->abandoned) throw Abandoned{};
 }
 
 bool Fiber::done() const { return state_->done; }
