@@ -4,15 +4,11 @@
 
 #include <cstdint>
 
+#include "engram/core/row_pattern.hpp"
+
 namespace engram::tools {
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-[[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
+using core::mix64;
 
 class Stream {
  public:
