@@ -1,5 +1,7 @@
 #include "engram/core/result.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,6 +31,12 @@ std::string_view name_of(ErrorCode code) {
       return "internal";
   }
   return "unknown";
+}
+
+std::string detail::concatenate(std::size_t count, fmt::format_args parts) {
+  std::string pattern;
+  for (std::size_t i = 0; i < count; ++i) pattern += "{}";
+  return fmt::vformat(pattern, parts);
 }
 
 void require(bool condition, std::string_view why, std::source_location where) {

@@ -1,5 +1,6 @@
 #include "engram/model/network_warnings.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <map>
 

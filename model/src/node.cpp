@@ -1,5 +1,6 @@
 #include "engram/model/node.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <numeric>
 #include <set>

@@ -1,5 +1,6 @@
 #include "engram/model/profile_file.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
 #include <set>

@@ -1,5 +1,6 @@
 #include "engram/model/topology_text.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <map>
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 // semi-internal, so the versions this was written for are checked here.
 #include "engram/sim/engine.hpp"
 
+#include <fmt/format.h>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u.hpp>
 

@@ -72,8 +72,8 @@ std::string describe(const LsaBarrierError& error, const core::RankGrid& grid, R
   for (std::uint32_t i = 0; i < grid.num_nvlink; ++i) {
     if ((error.missing[i / 32] >> (i % 32) & 1) == 0) continue;
     ++count;
-    fmt::format_to(std::back_inserter(list), "{}{}", list.empty() ? "" : ", ",
-                   grid.rank_of(core::Team::lsa, self, Peer{i}).value);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ",
+                        grid.rank_of(core::Team::lsa, self, Peer{i}).value);
   }
   return fmt::format("barrier {} of rank {}: word is {}, expected {}; {} {} not seen", error.epoch,
                      self.value, error.seen, error.expected, count == 1 ? "rank" : "ranks", list);

@@ -15,7 +15,7 @@ std::string random_secret() {
   require(::getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(raw.size()),
           "the kernel gives 16 random bytes at once");
   std::string text;
-  for (const std::uint8_t byte : raw) fmt::format_to(std::back_inserter(text), "{:02x}", byte);
+  for (const std::uint8_t byte : raw) text += fmt::format("{:02x}", byte);
   return text;
 }
 

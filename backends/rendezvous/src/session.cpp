@@ -308,7 +308,7 @@ std::string Server::Session::describe_missing(const std::map<Rank, bool>& seen) 
   for (const auto& [rank, here] : seen) {
     if (here) continue;
     ++missing;
-    fmt::format_to(std::back_inserter(list), "{}{}", list.empty() ? "" : ", ", rank.value);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", rank.value);
   }
   return fmt::format("{} {} of {}", missing == 1 ? "rank" : "ranks", list, identity_.num_ranks);
 }
