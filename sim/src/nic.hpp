@@ -44,6 +44,7 @@ struct Nic {
 struct Train {
   std::uint32_t qp = kNone, first = kNone, count = 0;  ///< nodes
   std::uint32_t requests = 0;                          ///< sum of the nodes' counts
+  std::uint32_t turn = 0;                              ///< which of a flow's QPs it travels on
   std::uint32_t generation = 0;  ///< of its packets on the way; 0 = none count any more
   std::uint8_t attempts = 0, holders = 1;
   RequestKind kind = RequestKind::read;
@@ -93,7 +94,9 @@ struct NicState {
   void let_go(std::uint32_t train) {
     if (--trains[train].holders == 0) trains.free(train);
   }
-  [[nodiscard]] bool miss(Rank rank, std::uint32_t qp, bool responder);
+  /// How many of a train's requests find their connection out of the cache of `rank`. One request
+  /// tells for all of its connection, since those of other QPs come in between.
+  [[nodiscard]] std::uint32_t misses(Rank rank, const Train& train, bool responder);
   /// A packet of `train` is gone: it is sent again after the plan's timeout.
   void lost(std::uint32_t train, std::uint32_t generation);
 };
@@ -102,7 +105,7 @@ class Requester {
  public:
   explicit Requester(NicState& state) : s_(state) {}
 
-  void ring(std::uint32_t qp);
+  void ring(std::uint32_t qp, std::uint64_t doorbells = 1);
   void on_doorbell(std::uint32_t qp, std::uint16_t producer);
   void on_engine_free(std::uint32_t rank);
   void on_qp_ready(std::uint32_t qp);
@@ -117,6 +120,7 @@ class Requester {
 
  private:
   void make_ready(std::uint32_t qp);
+  void wait_for_rate(std::uint32_t qp);
   [[nodiscard]] bool may_start(const Qp& queue);
   void kick(std::uint32_t rank);
   std::uint32_t take_ready(std::uint32_t rank);

@@ -6,12 +6,12 @@ namespace engram::sim {
 namespace {
 
 // Requests of one train at most, beside half of what the QP may have in flight: with two trains on
-// the way the wire never waits for the first to come back whole.
+// the way the wire never waits for the first to come back whole. A flow was cut into trains before.
 constexpr std::uint32_t kTrainWrites = 32;
 
 std::uint32_t most_in_train(const Qp& queue, Fidelity fidelity, bool holds_reads) {
-  if (fidelity == Fidelity::message) return 1;
-  return holds_reads ? std::max(1u, queue.limit() / 2) : kTrainWrites * queue.options.stands_for;
+  if (fidelity == Fidelity::message || queue.is_flow()) return 1;
+  return holds_reads ? std::max(1u, queue.most_outstanding / 2) : kTrainWrites;
 }
 
 bool holds_reads(RequestKind kind) {
@@ -20,13 +20,14 @@ bool holds_reads(RequestKind kind) {
 
 }  // namespace
 
-void Requester::ring(std::uint32_t qp) {
+void Requester::ring(std::uint32_t qp, std::uint64_t doorbells) {
   Qp& queue = s_.qps[qp];
   Nic& nic = s_.nics[queue.local.value];
   Context& c = s_.context;
-  ++nic.counters.doorbells;
+  nic.counters.doorbells += doorbells;
   const Picos taken = std::max(c.now, nic.doorbell_free);
-  nic.doorbell_free = taken + s_.faults.slowed(queue.local, s_.costs.doorbell);
+  nic.doorbell_free = taken + s_.faults.slowed(queue.local, s_.costs.doorbell) *
+                                  static_cast<std::int64_t>(doorbells);
   if (c.observer != nullptr) {
     c.observer->instant({Track::Kind::qp, queue.local.value, qp}, "doorbell", c.now,
                         queue.counters.posted);
@@ -52,7 +53,7 @@ void Requester::on_doorbell(std::uint32_t qp, std::uint16_t producer) {
 bool Requester::may_start(const Qp& queue) {
   const Request& next = s_.qps.node(queue.to_start).request;
   if (!holds_reads(next.kind) || queue.outstanding == 0) return true;
-  return queue.outstanding + next.count <= queue.limit();
+  return queue.outstanding + next.count <= queue.most_outstanding;
 }
 
 // Puts the QP in its NIC's list when it has something that may start now; otherwise whatever holds
@@ -63,12 +64,11 @@ void Requester::make_ready(std::uint32_t qp) {
   if (s_.faults.dead(queue.local)) return;
   if (queue.failed) return flush(qp);
   if (!may_start(queue)) return;
-  if (queue.next_start > s_.context.now) {
-    queue.waits_for_rate = true;
-    s_.context.push(queue.next_start, EventKind::qp_ready, qp);
-    return;
-  }
   Nic& nic = s_.nics[queue.local.value];
+  // Its turn comes after those that are ready: it may line up if it may start by then.
+  const Picos turn = std::max(s_.context.now, nic.engine_free) +
+                     s_.costs.read * static_cast<std::int64_t>(nic.num_ready);
+  if (queue.next_start > turn) return wait_for_rate(qp);
   queue.ready = true;
   queue.next_ready = kNone;
   if (nic.first_ready == kNone) {
@@ -79,6 +79,11 @@ void Requester::make_ready(std::uint32_t qp) {
   nic.last_ready = qp;
   ++nic.num_ready;
   kick(queue.local.value);
+}
+
+void Requester::wait_for_rate(std::uint32_t qp) {
+  s_.qps[qp].waits_for_rate = true;
+  s_.context.push(s_.qps[qp].next_start, EventKind::qp_ready, qp);
 }
 
 void Requester::on_qp_ready(std::uint32_t qp) {
@@ -96,9 +101,15 @@ void Requester::kick(std::uint32_t rank) {
 void Requester::on_engine_free(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
   nic.engine_scheduled = false;
-  if (s_.context.now >= nic.engine_free && nic.first_ready != kNone &&
-      !s_.faults.dead(Rank{rank})) {
-    start(rank, take_ready(rank));
+  if (s_.context.now >= nic.engine_free && !s_.faults.dead(Rank{rank})) {
+    while (nic.first_ready != kNone) {
+      const std::uint32_t qp = take_ready(rank);
+      if (s_.qps[qp].next_start <= s_.context.now) {
+        start(rank, qp);
+        break;
+      }
+      wait_for_rate(qp);  // drawn before its turn
+    }
   }
   kick(rank);  // taking in writes may have moved engine_free
 }
@@ -143,7 +154,7 @@ std::uint32_t Requester::gather(std::uint32_t qp) {
       const bool alike = next.kind == first.kind && next.local_memory == first.local_memory &&
                          next.remote_memory == first.remote_memory;
       if (!alike || train.requests + next.count > most) break;
-      if (train.holds_reads && queue.outstanding + next.count > queue.limit()) break;
+      if (train.holds_reads && queue.outstanding + next.count > queue.most_outstanding) break;
     }
     const std::uint64_t bytes = next.kind == RequestKind::atomic_add ? 8 : next.bytes;
     ++train.count;
@@ -154,6 +165,8 @@ std::uint32_t Requester::gather(std::uint32_t qp) {
     queue.to_start = s_.qps.node(queue.to_start).next;
     ++queue.nic_consumer;
   }
+  train.turn = queue.turn;
+  if (queue.connections > 1) queue.turn = (queue.turn + 1) % queue.connections;
   train.started = s_.context.now;
   return index;
 }
@@ -167,15 +180,25 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   Train& train = s_.trains[index];
 
   const Picos each = s_.faults.slowed(queue.local, s_.costs.start(train.kind));
-  const Picos miss = s_.miss(queue.local, qp, false) ? s_.costs.requester_miss : Picos{0};
-  const Picos held = each * train.requests + miss;
+  const std::uint32_t missed = s_.misses(queue.local, train, false);
+  const Picos miss = missed > 0 ? s_.costs.requester_miss : Picos{0};
+  const Picos held = each * train.requests + s_.costs.requester_miss * missed;
   nic.engine_free = c.now + held;
   nic.counters.engine_busy += held;
   if (train.kind == RequestKind::read) nic.counters.reads += train.requests;
   if (train.kind == RequestKind::atomic_add) nic.counters.atomics += train.requests;
   if (!train.holds_reads) nic.counters.writes += train.requests;
-  const Picos pace = s_.costs.qp / queue.options.stands_for;
-  queue.next_start = c.now + pace * train.requests;
+  // The engine's pace or the QP's, whichever is slower, until the last of the train.
+  Picos spread = each * (train.requests - 1);
+  if (queue.is_flow()) {
+    FlowPace& pace = s_.qps.pace(queue);
+    pace.started += train.requests;
+    queue.next_start = pace.earliest(pace.started);
+    spread = std::max(spread, pace.earliest(pace.started - 1) - c.now);
+  } else {
+    queue.next_start = c.now + s_.costs.qp * train.requests;
+    spread = std::max(spread, s_.costs.qp * (train.requests - 1));
+  }
   if (c.observer != nullptr) {
     const Track track{Track::Kind::nic_engine, rank, 0};
     c.observer->span(track, name_of(train.kind), c.now, nic.engine_free, index);
@@ -184,10 +207,9 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   if (s_.faults.take_nic_error(queue.local)) {
     fail(index, c.now + s_.costs.request_latency + s_.costs.completion_latency);
   } else {
-    // The first request leaves after the latency of an idle NIC, the others at the engine's pace or
-    // the QP's.
+    // The first request leaves after the latency of an idle NIC.
     send_request(index, c.now + miss + s_.faults.slowed(queue.local, s_.costs.request_latency),
-                 std::max(each, pace) * (train.requests - 1));
+                 spread);
   }
   make_ready(qp);
 }
@@ -223,7 +245,7 @@ void Requester::on_inject(std::uint32_t index, std::uint32_t generation) {
                    .generation = generation,
                    .source = queue.source,
                    .target = queue.target,
-                   .hash = queue.hash_there + train.attempts,
+                   .hash = s_.qps.hashes(queue, train.turn).there + train.attempts,
                    .lane = queue.lane,
                    .payload = train.expected,
                    .overhead = s_.request_overhead(train),
