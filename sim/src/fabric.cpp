@@ -264,8 +264,12 @@ void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, bool anew) {
                                           .remote_memory = flow.remote_memory,
                                           .bytes = flow.bytes_each});
   const auto reads = static_cast<std::int64_t>(queue.options.outstanding_reads);
-  pace.round_trip = round_trip * fullest / (reads * count);
-  pace.window = static_cast<std::uint64_t>(std::max<std::int64_t>(1, reads * count / fullest));
+  // The fullest QP sends `reads` of its requests a round trip; what all send at first is the
+  // window.
+  const std::int64_t rounds = (fullest + reads - 1) / reads;
+  const std::int64_t window = std::min(count, std::max<std::int64_t>(1, reads * count / fullest));
+  pace.window = static_cast<std::uint64_t>(window);
+  pace.round_trip = count > window ? round_trip * (rounds - 1) / (count - window) : Picos{0};
 }
 
 Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& request) const {

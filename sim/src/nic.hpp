@@ -1,6 +1,7 @@
 // A NIC's two halves: the requester starts work of its own QPs, the responder serves others.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,9 +32,38 @@ class ConnectionCache {
   std::vector<std::uint32_t> keys_;
 };
 
+/// QPs that may start, in the order of their turns: a ring that grows.
+class Turns {
+ public:
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  void push(std::uint32_t qp) {
+    if (size_ == ring_.size()) grow();
+    at(size_++) = qp;
+  }
+  std::uint32_t pop() {
+    const std::uint32_t qp = at(0);
+    first_ = (first_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
+    --size_;
+    return qp;
+  }
+  /// The one whose turn comes after `before` others.
+  std::uint32_t& at(std::uint32_t before) {
+    return ring_[(first_ + before) & (static_cast<std::uint32_t>(ring_.size()) - 1)];
+  }
+
+ private:
+  void grow() {
+    std::vector<std::uint32_t> larger(std::max<std::size_t>(8, 2 * ring_.size()));
+    for (std::uint32_t i = 0; i < size_; ++i) larger[i] = at(i);
+    ring_.swap(larger);
+    first_ = 0;
+  }
+  std::vector<std::uint32_t> ring_;  // its size is a power of two
+  std::uint32_t first_ = 0, size_ = 0;
+};
+
 struct Nic {
-  std::uint32_t first_ready = kNone, last_ready = kNone;  // QPs
-  std::uint32_t num_ready = 0;
+  Turns ready;
   bool engine_scheduled = false;
   Picos doorbell_free{0}, engine_free{0}, responder_free{0}, pcie_read_free{0}, pcie_write_free{0};
   ConnectionCache cache;
@@ -123,7 +153,7 @@ class Requester {
   void wait_for_rate(std::uint32_t qp);
   [[nodiscard]] bool may_start(const Qp& queue);
   void kick(std::uint32_t rank);
-  std::uint32_t take_ready(std::uint32_t rank);
+  [[nodiscard]] std::uint32_t take_ready(Nic& nic);
   void start(std::uint32_t rank, std::uint32_t qp);
   std::uint32_t gather(std::uint32_t qp);
   void send_request(std::uint32_t train, Picos at, Picos spread);

@@ -45,7 +45,6 @@ struct Qp {
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
   bool ready = false, waits_for_rate = false, failed = false, broken = false, told_full = false;
-  std::uint32_t next_ready = kNone;                                // list of its NIC
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
   std::uint32_t outstanding = 0;                                   // reads and adds in flight
   std::uint32_t source = 0, target = 0;                            // vertices

@@ -48,6 +48,13 @@ void Requester::on_doorbell(std::uint32_t qp, std::uint16_t producer) {
   const auto ahead = static_cast<std::uint16_t>(producer - queue.nic_producer);
   if (ahead < 0x8000) queue.nic_producer = producer;
   make_ready(qp);
+  // Single requests of all QPs take turns from the start. Flows go by many at a time: were their
+  // first turns in the order of their doorbells, all ranks would meet at one owner after another.
+  Turns& ready = s_.nics[queue.local.value].ready;
+  if (queue.is_flow() && queue.ready && ready.size() > 1) {
+    const auto place = static_cast<std::uint32_t>(s_.context.chance.next() % ready.size());
+    std::swap(ready.at(place), ready.at(ready.size() - 1));
+  }
 }
 
 bool Requester::may_start(const Qp& queue) {
@@ -67,17 +74,10 @@ void Requester::make_ready(std::uint32_t qp) {
   Nic& nic = s_.nics[queue.local.value];
   // Its turn comes after those that are ready: it may line up if it may start by then.
   const Picos turn = std::max(s_.context.now, nic.engine_free) +
-                     s_.costs.read * static_cast<std::int64_t>(nic.num_ready);
+                     s_.costs.read * static_cast<std::int64_t>(nic.ready.size());
   if (queue.next_start > turn) return wait_for_rate(qp);
   queue.ready = true;
-  queue.next_ready = kNone;
-  if (nic.first_ready == kNone) {
-    nic.first_ready = qp;
-  } else {
-    s_.qps[nic.last_ready].next_ready = qp;
-  }
-  nic.last_ready = qp;
-  ++nic.num_ready;
+  nic.ready.push(qp);
   kick(queue.local.value);
 }
 
@@ -93,7 +93,7 @@ void Requester::on_qp_ready(std::uint32_t qp) {
 
 void Requester::kick(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  if (nic.engine_scheduled || nic.first_ready == kNone || s_.faults.dead(Rank{rank})) return;
+  if (nic.engine_scheduled || nic.ready.size() == 0 || s_.faults.dead(Rank{rank})) return;
   nic.engine_scheduled = true;
   s_.context.push(std::max(s_.context.now, nic.engine_free), EventKind::engine_free, rank);
 }
@@ -102,8 +102,8 @@ void Requester::on_engine_free(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
   nic.engine_scheduled = false;
   if (s_.context.now >= nic.engine_free && !s_.faults.dead(Rank{rank})) {
-    while (nic.first_ready != kNone) {
-      const std::uint32_t qp = take_ready(rank);
+    while (nic.ready.size() > 0) {
+      const std::uint32_t qp = take_ready(nic);
       if (s_.qps[qp].next_start <= s_.context.now) {
         start(rank, qp);
         break;
@@ -114,22 +114,12 @@ void Requester::on_engine_free(std::uint32_t rank) {
   kick(rank);  // taking in writes may have moved engine_free
 }
 
-std::uint32_t Requester::take_ready(std::uint32_t rank) {
-  Nic& nic = s_.nics[rank];
-  if (s_.context.options.perturbation.engine_order && nic.num_ready > 1) {
-    const std::uint64_t turns = s_.context.chance.next() % std::min(nic.num_ready, 8u);
-    for (std::uint64_t i = 0; i < turns; ++i) {  // the first goes to the end
-      const std::uint32_t first = nic.first_ready;
-      nic.first_ready = s_.qps[first].next_ready;
-      s_.qps[nic.last_ready].next_ready = first;
-      s_.qps[first].next_ready = kNone;
-      nic.last_ready = first;
-    }
+std::uint32_t Requester::take_ready(Nic& nic) {
+  if (s_.context.options.perturbation.engine_order && nic.ready.size() > 1) {
+    const auto drawn = s_.context.chance.next() % std::min(nic.ready.size(), 8u);
+    std::swap(nic.ready.at(0), nic.ready.at(static_cast<std::uint32_t>(drawn)));
   }
-  const std::uint32_t qp = nic.first_ready;
-  nic.first_ready = s_.qps[qp].next_ready;
-  if (nic.first_ready == kNone) nic.last_ready = kNone;
-  --nic.num_ready;
+  const std::uint32_t qp = nic.ready.pop();
   s_.qps[qp].ready = false;
   return qp;
 }

@@ -105,15 +105,17 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     bool done = false, failed = false;
     std::vector<std::uint32_t> waiters;
   };
-  struct FlowLaunch {  // flows that begin together, in this order
+  struct FlowLaunch {
     struct Part {
       std::uint32_t flow = 0;
       std::uint64_t most_on_one_qp = 0, doorbells = 0;
-      sim::Picos issued_over{0};  // from their beginning
+      sim::Picos first_ring{0}, issued_over{0};  // from `begin`; from the first ring
     };
     Rank rank;
     std::uint32_t qps = 0;
-    std::vector<Part> flows;
+    sim::Picos begin{0};
+    std::size_t next = 0;     // to start
+    std::vector<Part> flows;  // by first ring
   };
   struct PendingAdd {
     Rank rank;
@@ -148,6 +150,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   // Fidelity flow (flows.cpp)
   void launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>& kernel);
   void start_flows(std::uint32_t index);
+  [[nodiscard]] bool start_flow(const FlowLaunch& launch, const FlowLaunch::Part& part);
   void flow_access(std::uint32_t index, const sim::Request& request);
 
   void drain(Rank rank);

@@ -68,59 +68,64 @@ void SimExecutor::launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>
     longest = std::max(longest, spent);
   }
 
-  // Flows begin with the launch's first doorbell and are issued until their own last one. Each rank
-  // begins with the peer after itself: single requests take turns among all peers from the start,
-  // whole flows must not all meet at the first one.
-  sim::Picos first = longest;
-  FlowLaunch launch{rank, kernel->blocks, {}};
+  FlowLaunch launch{rank, kernel->blocks, engine_->now(), 0, {}};
+  launch.begin += sim::Picos(options_.fabric.profile.gpu.kernel_launch);
   for (const Sum& sum : sums) {
     Flow& flow = flows_[sum.flow];
     kernel->counts.requests += flow.reads.size();
     kernel->counts.doorbells += sum.doorbells;
     flow.done = flow.reads.empty();
     if (flow.done) continue;
-    if (sum.first_ring >= sim::Picos{0}) first = std::min(first, sum.first_ring);
-    launch.flows.push_back({sum.flow, sum.on_fullest_qp, sum.doorbells, sum.last_ring});
+    launch.flows.push_back({sum.flow, sum.on_fullest_qp, sum.doorbells, sum.first_ring,
+                            sum.last_ring - sum.first_ring});
   }
-  for (FlowLaunch::Part& part : launch.flows) {
-    part.issued_over = std::max(sim::Picos{0}, part.issued_over - first);
-  }
-  std::ranges::stable_sort(launch.flows, {}, [&](const FlowLaunch::Part& part) {
-    return (flows_[part.flow].peer.value + num_ranks - rank.value - 1) % num_ranks;
-  });
+  std::ranges::stable_sort(launch.flows, {}, &FlowLaunch::Part::first_ring);
   stats_.requests += kernel->counts.requests;
   const model::GpuProfile& gpu = options_.fabric.profile.gpu;
-  fabric_->at(engine_->now() + sim::Picos(gpu.kernel_launch) + first,
-              make_tag(TagKind::flow, flow_launches_.take(std::move(launch))));
+  if (!launch.flows.empty()) {
+    const sim::Picos first = launch.begin + launch.flows.front().first_ring;
+    fabric_->at(first, make_tag(TagKind::flow, flow_launches_.take(std::move(launch))));
+  }
   end_kernel(rank, kernel, sim::Picos(gpu.kernel_launch + gpu.kernel_drain) + longest);
 }
 
+/// Those whose first doorbell rings now; the launch comes again for the next.
 void SimExecutor::start_flows(std::uint32_t index) {
-  const FlowLaunch launch = std::exchange(flow_launches_[index], {});
-  flow_launches_.give_back(index);
-  const std::uint32_t planes = std::max(1u, options_.fabric.topology.num_planes());
-  for (const FlowLaunch::Part& part : launch.flows) {
-    const Flow& flow = flows_[part.flow];
-    const std::uint64_t count = flow.reads.size();
-    sim::FlowRequest request;
-    request.local = launch.rank;
-    request.remote = flow.peer;
-    request.remote_memory = storage_memory();
-    request.count = count;
-    request.bytes_each = (flow.bytes + count - 1) / count;
-    request.qps = (launch.qps + planes - 1 - flow.plane) / planes;
-    request.plane = flow.plane;
-    request.service_level = options_.service_level;
-    request.most_on_one_qp = part.most_on_one_qp;
-    request.doorbells = part.doorbells;
-    request.issued_over = part.issued_over;
-    request.tag = make_tag(TagKind::flow, part.flow);
-    if (auto started = fabric_->bulk_flow(request); !started) {
-      if (!has_fatal_) fatal_ = started.error();
-      has_fatal_ = true;
-      return engine_->stop(started.error());
+  FlowLaunch& launch = flow_launches_[index];
+  for (; launch.next < launch.flows.size(); ++launch.next) {
+    const FlowLaunch::Part& part = launch.flows[launch.next];
+    if (launch.begin + part.first_ring > engine_->now()) {
+      return fabric_->at(launch.begin + part.first_ring, make_tag(TagKind::flow, index));
     }
+    if (!start_flow(launch, part)) return;
   }
+  launch = {};
+  flow_launches_.give_back(index);
+}
+
+bool SimExecutor::start_flow(const FlowLaunch& launch, const FlowLaunch::Part& part) {
+  const std::uint32_t planes = std::max(1u, options_.fabric.topology.num_planes());
+  const Flow& flow = flows_[part.flow];
+  const std::uint64_t count = flow.reads.size();
+  sim::FlowRequest request;
+  request.local = launch.rank;
+  request.remote = flow.peer;
+  request.remote_memory = storage_memory();
+  request.count = count;
+  request.bytes_each = (flow.bytes + count - 1) / count;
+  request.qps = (launch.qps + planes - 1 - flow.plane) / planes;
+  request.plane = flow.plane;
+  request.service_level = options_.service_level;
+  request.most_on_one_qp = part.most_on_one_qp;
+  request.doorbells = part.doorbells;
+  request.issued_over = part.issued_over;
+  request.tag = make_tag(TagKind::flow, part.flow);
+  const auto started = fabric_->bulk_flow(request);
+  if (started) return true;
+  if (!has_fatal_) fatal_ = started.error();
+  has_fatal_ = true;
+  engine_->stop(started.error());
+  return false;
 }
 
 void SimExecutor::flow_access(std::uint32_t index, const sim::Request& request) {
