@@ -114,7 +114,7 @@ class Fabric::Impl : public EventHandler, public PacketSink {
   }
 
   Result<void> bulk_flow(const FlowRequest& flow);
-  void set_pace(Qp& queue, const FlowRequest& flow, bool anew);
+  void set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew);
   Picos unloaded_time(Rank local, Rank remote, const Request& request) const;
 
   Engine& engine_;
@@ -220,7 +220,6 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 flow.local.value, " to rank ", flow.remote.value, " needs ", pieces,
                 " pieces beside ", held, " under way; ", queue.options.depth, " fit");
   }
-  set_pace(queue, flow, held == 0);
   // The pace keeps to the window. This only bounds what waits at a congested place.
   queue.most_outstanding =
       std::max(2 * queue.options.outstanding_reads * qps, static_cast<std::uint32_t>(4 * piece));
@@ -238,14 +237,15 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                                                    .tag = flow.tag});
     qps_.node(node).flow = place;
   }
-  if (!faults_.dead(flow.local))
-    requester_.ring(*opened, std::max<std::uint64_t>(1, flow.doorbells));
+  if (faults_.dead(flow.local)) return {};
+  const Picos rung = requester_.ring_flow(*opened, std::max<std::uint64_t>(1, flow.doorbells));
+  set_pace(queue, flow, std::max(flow.issued_over, rung - context_.now), held == 0);
   return {};
 }
 
 // The roofs of the flow alone. Its fullest QP comes last: the others' share of the window is then
 // idle, as if there were count / fullest QPs.
-void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, bool anew) {
+void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew) {
   const auto count = static_cast<std::int64_t>(flow.count);
   const std::uint64_t even = (flow.count + queue.connections - 1) / queue.connections;
   const auto fullest = static_cast<std::int64_t>(std::max(even, flow.most_on_one_qp));
@@ -254,9 +254,7 @@ void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, bool anew) {
     pace = {};
     pace.base = context_.now;
   }
-  pace.each = std::max({nics_.costs.qp * fullest / count,
-                        nics_.costs.doorbell * static_cast<std::int64_t>(flow.doorbells) / count,
-                        flow.issued_over / count});
+  pace.each = std::max(nics_.costs.qp * fullest, issued_over) / count;
   if (flow.kind != RequestKind::read && flow.kind != RequestKind::atomic_add) return;
   const Picos round_trip = unloaded_time(flow.local, flow.remote,
                                          {.kind = flow.kind,

@@ -135,7 +135,9 @@ class Requester {
  public:
   explicit Requester(NicState& state) : s_(state) {}
 
-  void ring(std::uint32_t qp, std::uint64_t doorbells = 1);
+  void ring(std::uint32_t qp);
+  /// As many doorbells of a flow; its first requests are seen at once. Answers when the last is.
+  Picos ring_flow(std::uint32_t qp, std::uint64_t doorbells);
   void on_doorbell(std::uint32_t qp, std::uint16_t producer);
   void on_engine_free(std::uint32_t rank);
   void on_qp_ready(std::uint32_t qp);
@@ -149,6 +151,7 @@ class Requester {
   void on_retry(std::uint32_t train, std::uint32_t generation);
 
  private:
+  void show(std::uint32_t qp, Picos at);
   void make_ready(std::uint32_t qp);
   void wait_for_rate(std::uint32_t qp);
   [[nodiscard]] bool may_start(const Qp& queue);

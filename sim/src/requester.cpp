@@ -5,13 +5,13 @@
 namespace engram::sim {
 namespace {
 
-// Requests of one train at most, beside half of what the QP may have in flight: with two trains on
+// Requests of one train at most, beside a quarter of what the QP may have in flight: with four on
 // the way the wire never waits for the first to come back whole. A flow was cut into trains before.
 constexpr std::uint32_t kTrainWrites = 32;
 
 std::uint32_t most_in_train(const Qp& queue, Fidelity fidelity, bool holds_reads) {
   if (fidelity == Fidelity::message || queue.is_flow()) return 1;
-  return holds_reads ? std::max(1u, queue.most_outstanding / 2) : kTrainWrites;
+  return holds_reads ? std::max(1u, queue.most_outstanding / 4) : kTrainWrites;
 }
 
 bool holds_reads(RequestKind kind) {
@@ -20,14 +20,32 @@ bool holds_reads(RequestKind kind) {
 
 }  // namespace
 
-void Requester::ring(std::uint32_t qp, std::uint64_t doorbells) {
+void Requester::ring(std::uint32_t qp) {
+  Qp& queue = s_.qps[qp];
+  Nic& nic = s_.nics[queue.local.value];
+  Context& c = s_.context;
+  ++nic.counters.doorbells;
+  const Picos taken = std::max(c.now, nic.doorbell_free);
+  nic.doorbell_free = taken + s_.faults.slowed(queue.local, s_.costs.doorbell);
+  show(qp, taken);
+}
+
+Picos Requester::ring_flow(std::uint32_t qp, std::uint64_t doorbells) {
   Qp& queue = s_.qps[qp];
   Nic& nic = s_.nics[queue.local.value];
   Context& c = s_.context;
   nic.counters.doorbells += doorbells;
-  const Picos taken = std::max(c.now, nic.doorbell_free);
-  nic.doorbell_free = taken + s_.faults.slowed(queue.local, s_.costs.doorbell) *
-                                  static_cast<std::int64_t>(doorbells);
+  nic.doorbell_free =
+      std::max(c.now, nic.doorbell_free) +
+      s_.faults.slowed(queue.local, s_.costs.doorbell) * static_cast<std::int64_t>(doorbells);
+  show(qp, c.now);
+  return nic.doorbell_free;
+}
+
+/// The NIC sees at `at` (or later, where the plan says so) what has been posted so far.
+void Requester::show(std::uint32_t qp, Picos at) {
+  Qp& queue = s_.qps[qp];
+  Context& c = s_.context;
   if (c.observer != nullptr) {
     c.observer->instant({Track::Kind::qp, queue.local.value, qp}, "doorbell", c.now,
                         queue.counters.posted);
@@ -37,7 +55,7 @@ void Requester::ring(std::uint32_t qp, std::uint64_t doorbells) {
   queue.counters.rung = queue.counters.posted;
   const Picos late =
       s_.faults.doorbell_delay(queue.local) + c.chance.up_to(c.options.perturbation.doorbell);
-  queue.last_doorbell = std::max(queue.last_doorbell, taken + late);
+  queue.last_doorbell = std::max(queue.last_doorbell, at + late);
   c.push(queue.last_doorbell, EventKind::doorbell, qp,
          static_cast<std::uint16_t>(queue.counters.posted));
 }
