@@ -32,39 +32,46 @@ class ConnectionCache {
   std::vector<std::uint32_t> keys_;
 };
 
-/// QPs that may start, in the order of their turns: a ring that grows.
-class Turns {
+/// First in, first out; grows.
+template <class T>
+class Ring {
  public:
   [[nodiscard]] std::uint32_t size() const { return size_; }
-  void push(std::uint32_t qp) {
+  void push(const T& value) {
     if (size_ == ring_.size()) grow();
-    at(size_++) = qp;
+    at(size_++) = value;
   }
-  std::uint32_t pop() {
-    const std::uint32_t qp = at(0);
+  T pop() {
+    const T value = at(0);
     first_ = (first_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
     --size_;
-    return qp;
+    return value;
   }
-  /// The one whose turn comes after `before` others.
-  std::uint32_t& at(std::uint32_t before) {
+  /// The one that comes after `before` others.
+  T& at(std::uint32_t before) {
     return ring_[(first_ + before) & (static_cast<std::uint32_t>(ring_.size()) - 1)];
   }
+  T& back() { return at(size_ - 1); }
 
  private:
   void grow() {
-    std::vector<std::uint32_t> larger(std::max<std::size_t>(8, 2 * ring_.size()));
+    std::vector<T> larger(std::max<std::size_t>(8, 2 * ring_.size()));
     for (std::uint32_t i = 0; i < size_; ++i) larger[i] = at(i);
     ring_.swap(larger);
     first_ = 0;
   }
-  std::vector<std::uint32_t> ring_;  // its size is a power of two
+  std::vector<T> ring_;  // its size is a power of two
   std::uint32_t first_ = 0, size_ = 0;
 };
 
 struct Nic {
-  Turns ready;
-  bool engine_scheduled = false;
+  struct Cooling {
+    Picos until{0};
+    std::uint32_t qp = kNone;
+  };
+  Ring<std::uint32_t> ready;       // QPs that may start, in the order of their turns
+  Ring<Cooling> cooling;           // QPs held by their own rate, by time
+  Picos engine_at = Picos::max();  // when its engine looks for the next; max = nothing to do
   Picos doorbell_free{0}, engine_free{0}, responder_free{0}, pcie_read_free{0}, pcie_write_free{0};
   ConnectionCache cache;
   NicCounters counters;
@@ -153,7 +160,9 @@ class Requester {
  private:
   void show(std::uint32_t qp, Picos at);
   void make_ready(std::uint32_t qp);
-  void wait_for_rate(std::uint32_t qp);
+  void cool(std::uint32_t qp);
+  void warm(Nic& nic);
+  [[nodiscard]] bool may_line_up(std::uint32_t qp);
   [[nodiscard]] bool may_start(const Qp& queue);
   void kick(std::uint32_t rank);
   [[nodiscard]] std::uint32_t take_ready(Nic& nic);

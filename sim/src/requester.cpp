@@ -68,7 +68,7 @@ void Requester::on_doorbell(std::uint32_t qp, std::uint16_t producer) {
   make_ready(qp);
   // Single requests of all QPs take turns from the start. Flows go by many at a time: were their
   // first turns in the order of their doorbells, all ranks would meet at one owner after another.
-  Turns& ready = s_.nics[queue.local.value].ready;
+  Ring<std::uint32_t>& ready = s_.nics[queue.local.value].ready;
   if (queue.is_flow() && queue.ready && ready.size() > 1) {
     const auto place = static_cast<std::uint32_t>(s_.context.chance.next() % ready.size());
     std::swap(ready.at(place), ready.at(ready.size() - 1));
@@ -81,27 +81,55 @@ bool Requester::may_start(const Qp& queue) {
   return queue.outstanding + next.count <= queue.most_outstanding;
 }
 
-// Puts the QP in its NIC's list when it has something that may start now; otherwise whatever holds
-// it back (a completion, its rate limit, a doorbell) comes here again.
-void Requester::make_ready(std::uint32_t qp) {
+/// Whether it has something that may start, but for its own rate; otherwise whatever holds it back
+/// (a completion, a doorbell) asks again.
+bool Requester::may_line_up(std::uint32_t qp) {
   Qp& queue = s_.qps[qp];
-  if (queue.ready || queue.waits_for_rate || queue.nic_pending() == 0) return;
-  if (s_.faults.dead(queue.local)) return;
-  if (queue.failed) return flush(qp);
-  if (!may_start(queue)) return;
+  if (queue.ready || queue.waits_for_rate || queue.nic_pending() == 0) return false;
+  if (s_.faults.dead(queue.local)) return false;
+  if (queue.failed) {
+    flush(qp);
+    return false;
+  }
+  return may_start(queue);
+}
+
+void Requester::make_ready(std::uint32_t qp) {
+  if (!may_line_up(qp)) return;
+  Qp& queue = s_.qps[qp];
   Nic& nic = s_.nics[queue.local.value];
-  // Its turn comes after those that are ready: it may line up if it may start by then.
-  const Picos turn = std::max(s_.context.now, nic.engine_free) +
-                     s_.costs.read * static_cast<std::int64_t>(nic.ready.size());
-  if (queue.next_start > turn) return wait_for_rate(qp);
-  queue.ready = true;
-  nic.ready.push(qp);
+  if (queue.next_start > s_.context.now) {
+    cool(qp);
+  } else {
+    warm(nic);
+    queue.ready = true;
+    nic.ready.push(qp);
+  }
   kick(queue.local.value);
 }
 
-void Requester::wait_for_rate(std::uint32_t qp) {
-  s_.qps[qp].waits_for_rate = true;
-  s_.context.push(s_.qps[qp].next_start, EventKind::qp_ready, qp);
+// Most QPs cool for one and the same time, so that the NIC's list is in order without events.
+void Requester::cool(std::uint32_t qp) {
+  Qp& queue = s_.qps[qp];
+  Nic& nic = s_.nics[queue.local.value];
+  queue.waits_for_rate = true;
+  const bool in_order = nic.cooling.size() == 0 || nic.cooling.back().until <= queue.next_start;
+  if (in_order && !queue.is_flow()) {
+    nic.cooling.push({queue.next_start, qp});
+  } else {
+    s_.context.push(queue.next_start, EventKind::qp_ready, qp);
+  }
+}
+
+// Those that have cooled line up.
+void Requester::warm(Nic& nic) {
+  while (nic.cooling.size() > 0 && nic.cooling.at(0).until <= s_.context.now) {
+    const std::uint32_t qp = nic.cooling.pop().qp;
+    s_.qps[qp].waits_for_rate = false;
+    if (!may_line_up(qp)) continue;
+    s_.qps[qp].ready = true;
+    nic.ready.push(qp);
+  }
 }
 
 void Requester::on_qp_ready(std::uint32_t qp) {
@@ -109,25 +137,27 @@ void Requester::on_qp_ready(std::uint32_t qp) {
   make_ready(qp);
 }
 
+// The engine looks again when it is free and something may start; a later look that was planned
+// before finds another time in engine_at.
 void Requester::kick(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  if (nic.engine_scheduled || nic.ready.size() == 0 || s_.faults.dead(Rank{rank})) return;
-  nic.engine_scheduled = true;
-  s_.context.push(std::max(s_.context.now, nic.engine_free), EventKind::engine_free, rank);
+  Picos at = std::max(s_.context.now, nic.engine_free);
+  if (nic.ready.size() == 0) {
+    if (nic.cooling.size() == 0) return;
+    at = std::max(at, nic.cooling.at(0).until);
+  }
+  if (at >= nic.engine_at || s_.faults.dead(Rank{rank})) return;
+  nic.engine_at = at;
+  s_.context.push(at, EventKind::engine_free, rank);
 }
 
 void Requester::on_engine_free(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  nic.engine_scheduled = false;
+  if (nic.engine_at != s_.context.now) return;
+  nic.engine_at = Picos::max();
   if (s_.context.now >= nic.engine_free && !s_.faults.dead(Rank{rank})) {
-    while (nic.ready.size() > 0) {
-      const std::uint32_t qp = take_ready(nic);
-      if (s_.qps[qp].next_start <= s_.context.now) {
-        start(rank, qp);
-        break;
-      }
-      wait_for_rate(qp);  // drawn before its turn
-    }
+    warm(nic);
+    if (nic.ready.size() > 0) start(rank, take_ready(nic));
   }
   kick(rank);  // taking in writes may have moved engine_free
 }
