@@ -15,7 +15,7 @@ constexpr std::uint64_t kMostInPiece = 64;
 
 }  // namespace
 
-class Fabric::Impl : public EventHandler, public PacketSink {
+class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink {
  public:
   Impl(Engine& engine, FabricClient& client, FabricOptions options)
       : engine_(engine),
@@ -32,8 +32,12 @@ class Fabric::Impl : public EventHandler, public PacketSink {
         background_rests_(options_.background.size(), true) {
     faults_.schedule(network_);
     engine_.set_handler(this);
+    engine_.events().set_preview(this);
   }
-  ~Impl() override { engine_.set_handler(nullptr); }
+  ~Impl() override {
+    engine_.set_handler(nullptr);
+    engine_.events().set_preview(nullptr);
+  }
 
   /// At the entry of every call that may come from an actor.
   void sync() {
@@ -91,6 +95,28 @@ class Fabric::Impl : public EventHandler, public PacketSink {
     require(false, "an event of an unknown kind");
   }
 
+  // In passes, so that what one asks for has come when the next follows it.
+  void soon(std::span<const Event> events) override {
+    for (const Event& event : events) {
+      if (is_of_packet(event)) network_.packets().fetch(event.a);
+      if (is_of_train(event)) nics_.trains.fetch(event.a);
+    }
+    for (const Event& event : events) {
+      if (is_of_packet(event)) {
+        const std::uint32_t train = network_.packets()[event.a].train;
+        if (train != kNone) nics_.trains.fetch(train);
+      }
+      if (!is_of_train(event)) continue;
+      const std::uint32_t node = nics_.trains[event.a].first;
+      if (node != kNone) qps_.nodes().fetch(node);
+    }
+    for (const Event& event : events) {
+      if (static_cast<EventKind>(event.kind) != EventKind::memory) continue;
+      const std::uint32_t node = nics_.trains[event.a].first;
+      if (node != kNone) context_.client.soon(qps_.node(node).request);
+    }
+  }
+
   void describe_pending(std::string& text) const override { qps_.describe_pending(text); }
 
   Picos deliver(const Packet& packet) override {
@@ -133,6 +159,14 @@ class Fabric::Impl : public EventHandler, public PacketSink {
   struct Flow {
     std::uint64_t pieces = 0, tag = 0;
   };
+
+  static bool is_of_packet(const Event& event) {
+    return static_cast<EventKind>(event.kind) == EventKind::arrive;
+  }
+  static bool is_of_train(const Event& event) {
+    const auto kind = static_cast<EventKind>(event.kind);
+    return kind == EventKind::inject || kind == EventKind::memory || kind == EventKind::complete;
+  }
 
   void on_complete(std::uint32_t index) {
     if (faults_.dead(qps_[nics_.trains[index].qp].local)) return;  // nobody there to see it

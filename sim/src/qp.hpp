@@ -100,6 +100,7 @@ class QpTable {
   };
   [[nodiscard]] Hashes hashes(const Qp& queue, std::uint32_t turn) const;
   RequestNode& node(std::uint32_t index) { return nodes_[index]; }
+  [[nodiscard]] const Pool<RequestNode>& nodes() const { return nodes_; }
   [[nodiscard]] std::uint32_t size() const { return qps_.size(); }
 
  private:

@@ -132,6 +132,11 @@ void SimExecutor::loaded(std::uint64_t tag) {
   if (--warps_[index].loads == 0) finish_copies(index);
 }
 
+void SimExecutor::soon(const sim::Request& request) {
+  const bool flow = request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow);
+  if (!flow) posted_.fetch(static_cast<std::uint32_t>(request.tag));
+}
+
 void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }
 
 void SimExecutor::fault_began(const sim::Fault& fault) {

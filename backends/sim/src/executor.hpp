@@ -30,6 +30,7 @@ class Pool {
     return at;
   }
   void give_back(std::uint32_t at) { free_.push_back(at); }
+  void fetch(std::uint32_t at) { __builtin_prefetch(&(*this)[at]); }  // asks the cache for it
   [[nodiscard]] T& operator[](std::uint32_t at) { return chunks_[at / kChunk][at % kChunk]; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
@@ -62,6 +63,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void timer(std::uint64_t tag) override;
   void loaded(std::uint64_t tag) override;
   void corrupt_next(sim::QpId qp, const sim::Request& request) override;
+  void soon(const sim::Request& request) override;
   void fault_began(const sim::Fault& fault) override;
 
  private:
