@@ -1,6 +1,7 @@
 #include "engram/sim/fabric.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engram/model/ecmp.hpp"
 #include "fabric_options.hpp"
@@ -12,6 +13,13 @@ namespace {
 
 /// Requests of a flow that travel as one: an engine turns to another flow after 1.4 us at 45 M/s.
 constexpr std::uint64_t kMostInPiece = 64;
+/// Of which so many belong to one QP: half of the reads that it keeps in flight.
+constexpr double kOfEachQp = 8;
+
+std::uint64_t fullest_qp(const FlowRequest& flow) {
+  const std::uint64_t qps = std::max(1u, flow.qps);
+  return std::max((flow.count + qps - 1) / qps, flow.most_on_one_qp);
+}
 
 }  // namespace
 
@@ -242,11 +250,16 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                            .plane = flow.plane % planes});
   if (!opened.has_value()) return tl::unexpected(opened.error());
   Qp& queue = qps_[*opened];
-  // Pieces of about a packet of payload, that take turns with those of other flows.
+  // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
+  // about a packet of payload at most.
   const std::uint64_t by_bytes =
       std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
+  const double most = static_cast<double>(std::min(kMostInPiece, by_bytes));
+  const double each_qp = std::min(kOfEachQp, most / qps);
+  const auto turns =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(fullest_qp(flow)) / each_qp));
   const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
-  const std::uint64_t piece = std::max(std::min(kMostInPiece, by_bytes), by_depth);
+  const std::uint64_t piece = std::max((flow.count + turns - 1) / turns, by_depth);
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {
@@ -277,16 +290,14 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   return {};
 }
 
-// The roofs of the flow alone. Its fullest QP comes last: the others' share of the window is then
-// idle, as if there were count / fullest QPs.
+// The roofs of the flow alone. It ends with its fullest QP, as if it had count / fullest of them.
 void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew) {
   const auto count = static_cast<std::int64_t>(flow.count);
-  const std::uint64_t even = (flow.count + queue.connections - 1) / queue.connections;
-  const auto fullest = static_cast<std::int64_t>(std::max(even, flow.most_on_one_qp));
+  const auto fullest = static_cast<std::int64_t>(fullest_qp(flow));
   FlowPace& pace = qps_.pace(queue);
   if (anew) {
     pace = {};
-    pace.base = context_.now;
+    pace.issued_from = pace.window_from = context_.now;
   }
   pace.each = std::max(nics_.costs.qp * fullest, issued_over) / count;
   if (flow.kind != RequestKind::read && flow.kind != RequestKind::atomic_add) return;
@@ -295,13 +306,13 @@ void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, Picos issued_ove
                                           .local_memory = flow.local_memory,
                                           .remote_memory = flow.remote_memory,
                                           .bytes = flow.bytes_each});
-  const auto reads = static_cast<std::int64_t>(queue.options.outstanding_reads);
   // The fullest QP sends `reads` of its requests a round trip; what all send at first is the
   // window.
+  const auto reads = static_cast<std::int64_t>(queue.options.outstanding_reads);
   const std::int64_t rounds = (fullest + reads - 1) / reads;
   const std::int64_t window = std::min(count, std::max<std::int64_t>(1, reads * count / fullest));
   pace.window = static_cast<std::uint64_t>(window);
-  pace.round_trip = count > window ? round_trip * (rounds - 1) / (count - window) : Picos{0};
+  pace.step = count > window ? round_trip * (rounds - 1) / (count - window) : Picos{0};
 }
 
 Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& request) const {

@@ -19,20 +19,26 @@ struct RequestNode {
   Status status = Status::ok;
 };
 
-/// When a flow's requests may start, by the roofs of its own: counted from `base`, so that a turn
-/// that came late is made up for.
+/// When a flow's requests may start, by the roofs of its own.
 struct FlowPace {
-  Picos base{0};
-  std::uint64_t started = 0;  ///< requests since
-  Picos each{0};              ///< QP ceilings, issuing threads and doorbells
-  Picos round_trip{0};        ///< of one request's place in the window
-  std::uint64_t window = 0;   ///< requests that may be on their way; 0 = any number
+  std::uint64_t started = 0;      ///< requests
+  Picos issued_from{0}, each{0};  ///< QP ceilings, issuing threads and doorbells
+  Picos window_from{0}, step{0};  ///< reads in flight: after the first window, one each step
+  std::uint64_t window = 0;       ///< requests; 0 = any number
+
   /// Of the request after `before` others.
   [[nodiscard]] Picos earliest(std::uint64_t before) const {
-    const Picos issued = each * static_cast<std::int64_t>(before);
+    return std::max(issued_from + each * static_cast<std::int64_t>(before), by_window(before));
+  }
+  [[nodiscard]] Picos by_window(std::uint64_t before) const {
     const std::uint64_t over = before > window ? before - window : 0;
-    return base +
-           (window == 0 ? issued : std::max(issued, round_trip * static_cast<std::int64_t>(over)));
+    return window_from + step * static_cast<std::int64_t>(over);
+  }
+  /// `count` requests start at `now`. What is issued waits for its turn and is made up for; a place
+  /// in flight that waited is not, beyond these requests themselves.
+  void start(std::uint64_t count, Picos now) {
+    started += count;
+    window_from += std::max(Picos{0}, now - by_window(started - 1));
   }
 };
 

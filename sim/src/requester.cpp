@@ -230,7 +230,7 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   Picos spread = each * (train.requests - 1);
   if (queue.is_flow()) {
     FlowPace& pace = s_.qps.pace(queue);
-    pace.started += train.requests;
+    pace.start(train.requests, c.now);
     queue.next_start = pace.earliest(pace.started);
     spread = std::max(spread, pace.earliest(pace.started - 1) - c.now);
   } else {
