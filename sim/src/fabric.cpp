@@ -1,6 +1,7 @@
 #include "engram/sim/fabric.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engram/model/ecmp.hpp"
 #include "fabric_options.hpp"
@@ -8,8 +9,21 @@
 #include "nic.hpp"
 
 namespace engram::sim {
+namespace {
 
-class Fabric::Impl : public EventHandler, public PacketSink {
+/// Requests of a flow that travel as one: an engine turns to another flow after 1.4 us at 45 M/s.
+constexpr std::uint64_t kMostInPiece = 64;
+/// Of which so many belong to one QP: half of the reads that it keeps in flight.
+constexpr double kOfEachQp = 8;
+
+std::uint64_t fullest_qp(const FlowRequest& flow) {
+  const std::uint64_t qps = std::max(1u, flow.qps);
+  return std::max((flow.count + qps - 1) / qps, flow.most_on_one_qp);
+}
+
+}  // namespace
+
+class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink {
  public:
   Impl(Engine& engine, FabricClient& client, FabricOptions options)
       : engine_(engine),
@@ -26,8 +40,12 @@ class Fabric::Impl : public EventHandler, public PacketSink {
         background_rests_(options_.background.size(), true) {
     faults_.schedule(network_);
     engine_.set_handler(this);
+    engine_.events().set_preview(this);
   }
-  ~Impl() override { engine_.set_handler(nullptr); }
+  ~Impl() override {
+    engine_.set_handler(nullptr);
+    engine_.events().set_preview(nullptr);
+  }
 
   /// At the entry of every call that may come from an actor.
   void sync() {
@@ -85,6 +103,28 @@ class Fabric::Impl : public EventHandler, public PacketSink {
     require(false, "an event of an unknown kind");
   }
 
+  // In passes, so that what one asks for has come when the next follows it.
+  void soon(std::span<const Event> events) override {
+    for (const Event& event : events) {
+      if (is_of_packet(event)) network_.packets().fetch(event.a);
+      if (is_of_train(event)) nics_.trains.fetch(event.a);
+    }
+    for (const Event& event : events) {
+      if (is_of_packet(event)) {
+        const std::uint32_t train = network_.packets()[event.a].train;
+        if (train != kNone) nics_.trains.fetch(train);
+      }
+      if (!is_of_train(event)) continue;
+      const std::uint32_t node = nics_.trains[event.a].first;
+      if (node != kNone) qps_.nodes().fetch(node);
+    }
+    for (const Event& event : events) {
+      if (static_cast<EventKind>(event.kind) != EventKind::memory) continue;
+      const std::uint32_t node = nics_.trains[event.a].first;
+      if (node != kNone) context_.client.soon(qps_.node(node).request);
+    }
+  }
+
   void describe_pending(std::string& text) const override { qps_.describe_pending(text); }
 
   Picos deliver(const Packet& packet) override {
@@ -108,6 +148,7 @@ class Fabric::Impl : public EventHandler, public PacketSink {
   }
 
   Result<void> bulk_flow(const FlowRequest& flow);
+  void set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew);
   Picos unloaded_time(Rank local, Rank remote, const Request& request) const;
 
   Engine& engine_;
@@ -126,6 +167,14 @@ class Fabric::Impl : public EventHandler, public PacketSink {
   struct Flow {
     std::uint64_t pieces = 0, tag = 0;
   };
+
+  static bool is_of_packet(const Event& event) {
+    return static_cast<EventKind>(event.kind) == EventKind::arrive;
+  }
+  static bool is_of_train(const Event& event) {
+    const auto kind = static_cast<EventKind>(event.kind);
+    return kind == EventKind::inject || kind == EventKind::memory || kind == EventKind::complete;
+  }
 
   void on_complete(std::uint32_t index) {
     if (faults_.dead(qps_[nics_.trains[index].qp].local)) return;  // nobody there to see it
@@ -190,19 +239,27 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 " to rank ", flow.remote.value);
   }
   const auto& nic = options_.profile.nic;
-  const std::uint32_t index = 0xFFFFFFFFu - flow.service_level;  // apart from the client's own QPs
+  const std::uint32_t planes = std::max(1u, options_.topology.num_planes());
+  // Apart from the client's own QPs.
+  const std::uint32_t index = 0xFFFFFFFFu - (flow.service_level * planes + flow.plane % planes);
+  const std::uint32_t qps = std::max(1u, flow.qps);
   auto opened = qps_.open(flow.local, QpIndex{index}, flow.remote,
                           {.depth = nic.max_queue_depth,
                            .service_level = flow.service_level,
-                           .stands_for = std::max(1u, flow.qps)});
+                           .stands_for = qps,
+                           .plane = flow.plane % planes});
   if (!opened.has_value()) return tl::unexpected(opened.error());
   Qp& queue = qps_[*opened];
-  // Pieces of at most half of what may be in flight, and about a packet of payload.
-  const std::uint64_t by_limit = std::max(1u, queue.limit() / 2);
+  // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
+  // about a packet of payload at most.
   const std::uint64_t by_bytes =
       std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
+  const double most = static_cast<double>(std::min(kMostInPiece, by_bytes));
+  const double each_qp = std::min(kOfEachQp, most / qps);
+  const auto turns =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(fullest_qp(flow)) / each_qp));
   const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
-  const std::uint64_t piece = std::max(std::min(by_limit, by_bytes), by_depth);
+  const std::uint64_t piece = std::max((flow.count + turns - 1) / turns, by_depth);
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {
@@ -210,6 +267,9 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 flow.local.value, " to rank ", flow.remote.value, " needs ", pieces,
                 " pieces beside ", held, " under way; ", queue.options.depth, " fit");
   }
+  // The pace keeps to the window. This only bounds what waits at a congested place.
+  queue.most_outstanding =
+      std::max(2 * queue.options.outstanding_reads * qps, static_cast<std::uint32_t>(4 * piece));
   const std::uint32_t place = flows_.make();
   flows_[place] = {pieces, flow.tag};
   std::uint64_t left = flow.count;
@@ -224,8 +284,35 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                                                    .tag = flow.tag});
     qps_.node(node).flow = place;
   }
-  ring(*opened);
+  if (faults_.dead(flow.local)) return {};
+  const Picos rung = requester_.ring_flow(*opened, std::max<std::uint64_t>(1, flow.doorbells));
+  set_pace(queue, flow, std::max(flow.issued_over, rung - context_.now), held == 0);
   return {};
+}
+
+// The roofs of the flow alone. It ends with its fullest QP, as if it had count / fullest of them.
+void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew) {
+  const auto count = static_cast<std::int64_t>(flow.count);
+  const auto fullest = static_cast<std::int64_t>(fullest_qp(flow));
+  FlowPace& pace = qps_.pace(queue);
+  if (anew) {
+    pace = {};
+    pace.issued_from = pace.window_from = context_.now;
+  }
+  pace.each = std::max(nics_.costs.qp * fullest, issued_over) / count;
+  if (flow.kind != RequestKind::read && flow.kind != RequestKind::atomic_add) return;
+  const Picos round_trip = unloaded_time(flow.local, flow.remote,
+                                         {.kind = flow.kind,
+                                          .local_memory = flow.local_memory,
+                                          .remote_memory = flow.remote_memory,
+                                          .bytes = flow.bytes_each});
+  // The fullest QP sends `reads` of its requests a round trip; what all send at first is the
+  // window.
+  const auto reads = static_cast<std::int64_t>(queue.options.outstanding_reads);
+  const std::int64_t rounds = (fullest + reads - 1) / reads;
+  const std::int64_t window = std::min(count, std::max<std::int64_t>(1, reads * count / fullest));
+  pace.window = static_cast<std::uint64_t>(window);
+  pace.step = count > window ? round_trip * (rounds - 1) / (count - window) : Picos{0};
 }
 
 Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& request) const {

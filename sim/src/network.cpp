@@ -8,8 +8,7 @@ namespace engram::sim {
 namespace {
 
 // A batch or a flow moves as few large pieces; still small beside a port's buffer.
-constexpr std::uint64_t kBatchSegment = 16 * 1024;
-constexpr std::uint64_t kFlowSegment = 64 * 1024;
+constexpr std::uint64_t kLargeSegment = 16 * 1024;
 
 const char* name_of(PacketKind kind) {
   switch (kind) {
@@ -31,9 +30,8 @@ std::uint64_t segment_bytes(const FabricOptions& options) {
     case Fidelity::message:
       return mtu;
     case Fidelity::batch:
-      return std::max(mtu, kBatchSegment);
     case Fidelity::flow:
-      return std::max(mtu, kFlowSegment);
+      return std::max(mtu, kLargeSegment);
   }
   return mtu;
 }

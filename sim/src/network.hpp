@@ -53,6 +53,7 @@ class Network {
   void on_arrive(std::uint32_t packet);
   void on_credit(std::uint32_t buffer, std::uint64_t bytes);
   void set_link(std::uint32_t link, bool up);
+  [[nodiscard]] const Pool<Packet>& packets() const { return packets_; }
 
   [[nodiscard]] const LinkCounters& counters(std::uint32_t link) const {
     return ports_[link].counters;

@@ -1,6 +1,7 @@
 // A NIC's two halves: the requester starts work of its own QPs, the responder serves others.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,10 +32,46 @@ class ConnectionCache {
   std::vector<std::uint32_t> keys_;
 };
 
+/// First in, first out; grows.
+template <class T>
+class Ring {
+ public:
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  void push(const T& value) {
+    if (size_ == ring_.size()) grow();
+    at(size_++) = value;
+  }
+  T pop() {
+    const T value = at(0);
+    first_ = (first_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
+    --size_;
+    return value;
+  }
+  /// The one that comes after `before` others.
+  T& at(std::uint32_t before) {
+    return ring_[(first_ + before) & (static_cast<std::uint32_t>(ring_.size()) - 1)];
+  }
+  T& back() { return at(size_ - 1); }
+
+ private:
+  void grow() {
+    std::vector<T> larger(std::max<std::size_t>(8, 2 * ring_.size()));
+    for (std::uint32_t i = 0; i < size_; ++i) larger[i] = at(i);
+    ring_.swap(larger);
+    first_ = 0;
+  }
+  std::vector<T> ring_;  // its size is a power of two
+  std::uint32_t first_ = 0, size_ = 0;
+};
+
 struct Nic {
-  std::uint32_t first_ready = kNone, last_ready = kNone;  // QPs
-  std::uint32_t num_ready = 0;
-  bool engine_scheduled = false;
+  struct Cooling {
+    Picos until{0};
+    std::uint32_t qp = kNone;
+  };
+  Ring<std::uint32_t> ready;       // QPs that may start, in the order of their turns
+  Ring<Cooling> cooling;           // QPs held by their own rate, by time
+  Picos engine_at = Picos::max();  // when its engine looks for the next; max = nothing to do
   Picos doorbell_free{0}, engine_free{0}, responder_free{0}, pcie_read_free{0}, pcie_write_free{0};
   ConnectionCache cache;
   NicCounters counters;
@@ -44,6 +81,7 @@ struct Nic {
 struct Train {
   std::uint32_t qp = kNone, first = kNone, count = 0;  ///< nodes
   std::uint32_t requests = 0;                          ///< sum of the nodes' counts
+  std::uint32_t turn = 0;                              ///< which of a flow's QPs it travels on
   std::uint32_t generation = 0;  ///< of its packets on the way; 0 = none count any more
   std::uint8_t attempts = 0, holders = 1;
   RequestKind kind = RequestKind::read;
@@ -93,7 +131,9 @@ struct NicState {
   void let_go(std::uint32_t train) {
     if (--trains[train].holders == 0) trains.free(train);
   }
-  [[nodiscard]] bool miss(Rank rank, std::uint32_t qp, bool responder);
+  /// How many of a train's requests find their connection out of the cache of `rank`. One request
+  /// tells for all of its connection, since those of other QPs come in between.
+  [[nodiscard]] std::uint32_t misses(Rank rank, const Train& train, bool responder);
   /// A packet of `train` is gone: it is sent again after the plan's timeout.
   void lost(std::uint32_t train, std::uint32_t generation);
 };
@@ -103,6 +143,8 @@ class Requester {
   explicit Requester(NicState& state) : s_(state) {}
 
   void ring(std::uint32_t qp);
+  /// As many doorbells of a flow; its first requests are seen at once. Answers when the last is.
+  Picos ring_flow(std::uint32_t qp, std::uint64_t doorbells);
   void on_doorbell(std::uint32_t qp, std::uint16_t producer);
   void on_engine_free(std::uint32_t rank);
   void on_qp_ready(std::uint32_t qp);
@@ -116,10 +158,14 @@ class Requester {
   void on_retry(std::uint32_t train, std::uint32_t generation);
 
  private:
+  void show(std::uint32_t qp, Picos at);
   void make_ready(std::uint32_t qp);
+  void cool(std::uint32_t qp);
+  void warm(Nic& nic);
+  [[nodiscard]] bool may_line_up(std::uint32_t qp);
   [[nodiscard]] bool may_start(const Qp& queue);
   void kick(std::uint32_t rank);
-  std::uint32_t take_ready(std::uint32_t rank);
+  [[nodiscard]] std::uint32_t take_ready(Nic& nic);
   void start(std::uint32_t rank, std::uint32_t qp);
   std::uint32_t gather(std::uint32_t qp);
   void send_request(std::uint32_t train, Picos at, Picos spread);

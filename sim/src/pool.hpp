@@ -27,6 +27,11 @@ class Pool {
     return index;
   }
   void free(std::uint32_t index) { free_.push_back(index); }
+  /// Asks the cache for it.
+  void fetch(std::uint32_t index) const {
+    const auto* bytes = reinterpret_cast<const char*>(&(*this)[index]);
+    for (std::size_t at = 0; at < sizeof(T); at += 64) __builtin_prefetch(bytes + at, 1);
+  }
 
   T& operator[](std::uint32_t index) { return (*chunks_[index / kChunk])[index % kChunk]; }
   const T& operator[](std::uint32_t index) const {

@@ -53,8 +53,13 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   ++opened_[local.value];
 
   const std::uint32_t planes = std::max(1u, topology.num_planes());
+  const bool is_flow = options.stands_for > 0;
+  opened.connections = std::max(1u, options.stands_for);
+  opened.most_outstanding = opened.options.outstanding_reads * opened.connections;
+  if (is_flow) opened.pace = paces_.make();
+  const std::uint32_t own_plane = is_flow ? options.plane : index.value;
   for (std::uint32_t i = 0; i < planes; ++i) {  // the QP's own plane, else the next that both have
-    const std::uint32_t plane = (index.value + i) % planes;
+    const std::uint32_t plane = (own_plane + i) % planes;
     const auto from = topology.nic(local, plane), to = topology.nic(remote, plane);
     if (!from.has_value() || !to.has_value()) continue;
     opened.source = from->value;
@@ -65,8 +70,12 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   }
   const Key reverse{(std::uint64_t{remote.value} << 32) | local.value, index.value};
   const auto other_way = by_name_.find(reverse);
-  opened.connection =
-      other_way == by_name_.end() ? connections_.make() : qps_[other_way->second].connection;
+  if (other_way != by_name_.end() && qps_[other_way->second].connections == opened.connections) {
+    opened.connection = qps_[other_way->second].connection;
+  } else {
+    opened.connection = connections_.size();  // none is ever freed, so these are neighbours
+    for (std::uint32_t i = 0; i < opened.connections; ++i) (void)connections_.make();
+  }
   const std::uint64_t first = context_.options.first_request;
   opened.counters = {first, first, first};
   opened.nic_producer = opened.nic_consumer = static_cast<std::uint16_t>(first);
@@ -75,6 +84,16 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   qps_[qp] = opened;
   by_name_.emplace(key, qp);
   return qp;
+}
+
+QpTable::Hashes QpTable::hashes(const Qp& queue, std::uint32_t turn) const {
+  if (!queue.is_flow()) return {queue.hash_there, queue.hash_back};
+  const std::uint32_t planes = std::max(1u, context_.options.topology.num_planes());
+  const QpIndex index{queue.options.plane + turn * planes};
+  const std::uint32_t plane = queue.options.plane;
+  const std::uint64_t seed = context_.options.ecmp_seed;
+  return {model::flow_hash({queue.local, queue.remote, index, plane}, seed),
+          model::flow_hash({queue.remote, queue.local, index, plane}, seed)};
 }
 
 bool QpTable::has_slot(std::uint32_t qp) {

@@ -1,6 +1,7 @@
 // Queue pairs: slots, counters, and completions in order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -18,6 +19,29 @@ struct RequestNode {
   Status status = Status::ok;
 };
 
+/// When a flow's requests may start, by the roofs of its own.
+struct FlowPace {
+  std::uint64_t started = 0;      ///< requests
+  Picos issued_from{0}, each{0};  ///< QP ceilings, issuing threads and doorbells
+  Picos window_from{0}, step{0};  ///< reads in flight: after the first window, one each step
+  std::uint64_t window = 0;       ///< requests; 0 = any number
+
+  /// Of the request after `before` others.
+  [[nodiscard]] Picos earliest(std::uint64_t before) const {
+    return std::max(issued_from + each * static_cast<std::int64_t>(before), by_window(before));
+  }
+  [[nodiscard]] Picos by_window(std::uint64_t before) const {
+    const std::uint64_t over = before > window ? before - window : 0;
+    return window_from + step * static_cast<std::int64_t>(over);
+  }
+  /// `count` requests start at `now`. What is issued waits for its turn and is made up for; a place
+  /// in flight that waited is not, beyond these requests themselves.
+  void start(std::uint64_t count, Picos now) {
+    started += count;
+    window_from += std::max(Picos{0}, now - by_window(started - 1));
+  }
+};
+
 struct Qp {
   Rank local, remote;
   QpIndex index;
@@ -27,11 +51,13 @@ struct Qp {
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
   bool ready = false, waits_for_rate = false, failed = false, broken = false, told_full = false;
-  std::uint32_t next_ready = kNone;                                // list of its NIC
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
   std::uint32_t outstanding = 0;                                   // reads and adds in flight
   std::uint32_t source = 0, target = 0;                            // vertices
-  std::uint32_t connection = 0;                 // shared with the QP the other way
+  std::uint32_t most_outstanding = 0;                              // reads and adds
+  std::uint32_t connection = 0;                 // the first; shared with the QP the other way
+  std::uint32_t connections = 1, turn = 0;      // of the QPs it stands for, and whose turn it is
+  std::uint32_t pace = kNone;                   // of a flow
   std::uint64_t hash_there = 0, hash_back = 0;  // of its flows, for ECMP
   Picos next_start{0}, last_doorbell{0}, last_inject{0}, last_memory{0}, last_visible{0},
       last_complete{0};
@@ -39,9 +65,7 @@ struct Qp {
   [[nodiscard]] std::uint32_t nic_pending() const {
     return static_cast<std::uint16_t>(nic_producer - nic_consumer);
   }
-  [[nodiscard]] std::uint32_t limit() const {
-    return options.outstanding_reads * options.stands_for;
-  }
+  [[nodiscard]] bool is_flow() const { return pace != kNone; }
 };
 
 /// What the NICs at both ends keep of a QP, whoever asks whom.
@@ -70,13 +94,19 @@ class QpTable {
 
   Qp& operator[](std::uint32_t qp) { return qps_[qp]; }
   const Qp& operator[](std::uint32_t qp) const { return qps_[qp]; }
-  /// Where the connection of `qp` was in the cache of `rank`, one of its ends.
-  std::uint32_t& cache_slot(std::uint32_t qp, Rank rank) {
-    const Qp& queue = qps_[qp];
+  /// Where a connection of `qp` was in the cache of `rank`, one of its ends.
+  std::uint32_t& cache_slot(const Qp& queue, std::uint32_t connection, Rank rank) {
     const Rank other = rank == queue.local ? queue.remote : queue.local;
-    return connections_[queue.connection].slots[rank < other ? 0 : 1];
+    return connections_[connection].slots[rank < other ? 0 : 1];
   }
+  FlowPace& pace(const Qp& queue) { return paces_[queue.pace]; }
+  /// For ECMP, there and back; of a flow, those of the QP `turn` among its own.
+  struct Hashes {
+    std::uint64_t there = 0, back = 0;
+  };
+  [[nodiscard]] Hashes hashes(const Qp& queue, std::uint32_t turn) const;
   RequestNode& node(std::uint32_t index) { return nodes_[index]; }
+  [[nodiscard]] const Pool<RequestNode>& nodes() const { return nodes_; }
   [[nodiscard]] std::uint32_t size() const { return qps_.size(); }
 
  private:
@@ -98,6 +128,7 @@ class QpTable {
   Pool<Qp> qps_;
   Pool<RequestNode> nodes_;
   Pool<Connection> connections_;
+  Pool<FlowPace> paces_;
   std::unordered_map<Key, std::uint32_t, KeyHash> by_name_;
   std::unordered_map<std::uint32_t, std::uint32_t> opened_;  // rank -> QPs that start there
 };

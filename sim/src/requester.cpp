@@ -5,13 +5,13 @@
 namespace engram::sim {
 namespace {
 
-// Requests of one train at most, beside half of what the QP may have in flight: with two trains on
-// the way the wire never waits for the first to come back whole.
+// Requests of one train at most, beside a quarter of what the QP may have in flight: with four on
+// the way the wire never waits for the first to come back whole. A flow was cut into trains before.
 constexpr std::uint32_t kTrainWrites = 32;
 
 std::uint32_t most_in_train(const Qp& queue, Fidelity fidelity, bool holds_reads) {
-  if (fidelity == Fidelity::message) return 1;
-  return holds_reads ? std::max(1u, queue.limit() / 2) : kTrainWrites * queue.options.stands_for;
+  if (fidelity == Fidelity::message || queue.is_flow()) return 1;
+  return holds_reads ? std::max(1u, queue.most_outstanding / 4) : kTrainWrites;
 }
 
 bool holds_reads(RequestKind kind) {
@@ -27,6 +27,25 @@ void Requester::ring(std::uint32_t qp) {
   ++nic.counters.doorbells;
   const Picos taken = std::max(c.now, nic.doorbell_free);
   nic.doorbell_free = taken + s_.faults.slowed(queue.local, s_.costs.doorbell);
+  show(qp, taken);
+}
+
+Picos Requester::ring_flow(std::uint32_t qp, std::uint64_t doorbells) {
+  Qp& queue = s_.qps[qp];
+  Nic& nic = s_.nics[queue.local.value];
+  Context& c = s_.context;
+  nic.counters.doorbells += doorbells;
+  nic.doorbell_free =
+      std::max(c.now, nic.doorbell_free) +
+      s_.faults.slowed(queue.local, s_.costs.doorbell) * static_cast<std::int64_t>(doorbells);
+  show(qp, c.now);
+  return nic.doorbell_free;
+}
+
+/// The NIC sees at `at` (or later, where the plan says so) what has been posted so far.
+void Requester::show(std::uint32_t qp, Picos at) {
+  Qp& queue = s_.qps[qp];
+  Context& c = s_.context;
   if (c.observer != nullptr) {
     c.observer->instant({Track::Kind::qp, queue.local.value, qp}, "doorbell", c.now,
                         queue.counters.posted);
@@ -36,7 +55,7 @@ void Requester::ring(std::uint32_t qp) {
   queue.counters.rung = queue.counters.posted;
   const Picos late =
       s_.faults.doorbell_delay(queue.local) + c.chance.up_to(c.options.perturbation.doorbell);
-  queue.last_doorbell = std::max(queue.last_doorbell, taken + late);
+  queue.last_doorbell = std::max(queue.last_doorbell, at + late);
   c.push(queue.last_doorbell, EventKind::doorbell, qp,
          static_cast<std::uint16_t>(queue.counters.posted));
 }
@@ -47,38 +66,70 @@ void Requester::on_doorbell(std::uint32_t qp, std::uint16_t producer) {
   const auto ahead = static_cast<std::uint16_t>(producer - queue.nic_producer);
   if (ahead < 0x8000) queue.nic_producer = producer;
   make_ready(qp);
+  // Single requests of all QPs take turns from the start. Flows go by many at a time: were their
+  // first turns in the order of their doorbells, all ranks would meet at one owner after another.
+  Ring<std::uint32_t>& ready = s_.nics[queue.local.value].ready;
+  if (queue.is_flow() && queue.ready && ready.size() > 1) {
+    const auto place = static_cast<std::uint32_t>(s_.context.chance.next() % ready.size());
+    std::swap(ready.at(place), ready.at(ready.size() - 1));
+  }
 }
 
 bool Requester::may_start(const Qp& queue) {
   const Request& next = s_.qps.node(queue.to_start).request;
   if (!holds_reads(next.kind) || queue.outstanding == 0) return true;
-  return queue.outstanding + next.count <= queue.limit();
+  return queue.outstanding + next.count <= queue.most_outstanding;
 }
 
-// Puts the QP in its NIC's list when it has something that may start now; otherwise whatever holds
-// it back (a completion, its rate limit, a doorbell) comes here again.
-void Requester::make_ready(std::uint32_t qp) {
+/// Whether it has something that may start, but for its own rate; otherwise whatever holds it back
+/// (a completion, a doorbell) asks again.
+bool Requester::may_line_up(std::uint32_t qp) {
   Qp& queue = s_.qps[qp];
-  if (queue.ready || queue.waits_for_rate || queue.nic_pending() == 0) return;
-  if (s_.faults.dead(queue.local)) return;
-  if (queue.failed) return flush(qp);
-  if (!may_start(queue)) return;
-  if (queue.next_start > s_.context.now) {
-    queue.waits_for_rate = true;
-    s_.context.push(queue.next_start, EventKind::qp_ready, qp);
-    return;
+  if (queue.ready || queue.waits_for_rate || queue.nic_pending() == 0) return false;
+  if (s_.faults.dead(queue.local)) return false;
+  if (queue.failed) {
+    flush(qp);
+    return false;
   }
+  return may_start(queue);
+}
+
+void Requester::make_ready(std::uint32_t qp) {
+  if (!may_line_up(qp)) return;
+  Qp& queue = s_.qps[qp];
   Nic& nic = s_.nics[queue.local.value];
-  queue.ready = true;
-  queue.next_ready = kNone;
-  if (nic.first_ready == kNone) {
-    nic.first_ready = qp;
+  if (queue.next_start > s_.context.now) {
+    cool(qp);
   } else {
-    s_.qps[nic.last_ready].next_ready = qp;
+    warm(nic);
+    queue.ready = true;
+    nic.ready.push(qp);
   }
-  nic.last_ready = qp;
-  ++nic.num_ready;
   kick(queue.local.value);
+}
+
+// Most QPs cool for one and the same time, so that the NIC's list is in order without events.
+void Requester::cool(std::uint32_t qp) {
+  Qp& queue = s_.qps[qp];
+  Nic& nic = s_.nics[queue.local.value];
+  queue.waits_for_rate = true;
+  const bool in_order = nic.cooling.size() == 0 || nic.cooling.back().until <= queue.next_start;
+  if (in_order && !queue.is_flow()) {
+    nic.cooling.push({queue.next_start, qp});
+  } else {
+    s_.context.push(queue.next_start, EventKind::qp_ready, qp);
+  }
+}
+
+// Those that have cooled line up.
+void Requester::warm(Nic& nic) {
+  while (nic.cooling.size() > 0 && nic.cooling.at(0).until <= s_.context.now) {
+    const std::uint32_t qp = nic.cooling.pop().qp;
+    s_.qps[qp].waits_for_rate = false;
+    if (!may_line_up(qp)) continue;
+    s_.qps[qp].ready = true;
+    nic.ready.push(qp);
+  }
 }
 
 void Requester::on_qp_ready(std::uint32_t qp) {
@@ -86,39 +137,37 @@ void Requester::on_qp_ready(std::uint32_t qp) {
   make_ready(qp);
 }
 
+// The engine looks again when it is free and something may start; a later look that was planned
+// before finds another time in engine_at.
 void Requester::kick(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  if (nic.engine_scheduled || nic.first_ready == kNone || s_.faults.dead(Rank{rank})) return;
-  nic.engine_scheduled = true;
-  s_.context.push(std::max(s_.context.now, nic.engine_free), EventKind::engine_free, rank);
+  Picos at = std::max(s_.context.now, nic.engine_free);
+  if (nic.ready.size() == 0) {
+    if (nic.cooling.size() == 0) return;
+    at = std::max(at, nic.cooling.at(0).until);
+  }
+  if (at >= nic.engine_at || s_.faults.dead(Rank{rank})) return;
+  nic.engine_at = at;
+  s_.context.push(at, EventKind::engine_free, rank);
 }
 
 void Requester::on_engine_free(std::uint32_t rank) {
   Nic& nic = s_.nics[rank];
-  nic.engine_scheduled = false;
-  if (s_.context.now >= nic.engine_free && nic.first_ready != kNone &&
-      !s_.faults.dead(Rank{rank})) {
-    start(rank, take_ready(rank));
+  if (nic.engine_at != s_.context.now) return;
+  nic.engine_at = Picos::max();
+  if (s_.context.now >= nic.engine_free && !s_.faults.dead(Rank{rank})) {
+    warm(nic);
+    if (nic.ready.size() > 0) start(rank, take_ready(nic));
   }
   kick(rank);  // taking in writes may have moved engine_free
 }
 
-std::uint32_t Requester::take_ready(std::uint32_t rank) {
-  Nic& nic = s_.nics[rank];
-  if (s_.context.options.perturbation.engine_order && nic.num_ready > 1) {
-    const std::uint64_t turns = s_.context.chance.next() % std::min(nic.num_ready, 8u);
-    for (std::uint64_t i = 0; i < turns; ++i) {  // the first goes to the end
-      const std::uint32_t first = nic.first_ready;
-      nic.first_ready = s_.qps[first].next_ready;
-      s_.qps[nic.last_ready].next_ready = first;
-      s_.qps[first].next_ready = kNone;
-      nic.last_ready = first;
-    }
+std::uint32_t Requester::take_ready(Nic& nic) {
+  if (s_.context.options.perturbation.engine_order && nic.ready.size() > 1) {
+    const auto drawn = s_.context.chance.next() % std::min(nic.ready.size(), 8u);
+    std::swap(nic.ready.at(0), nic.ready.at(static_cast<std::uint32_t>(drawn)));
   }
-  const std::uint32_t qp = nic.first_ready;
-  nic.first_ready = s_.qps[qp].next_ready;
-  if (nic.first_ready == kNone) nic.last_ready = kNone;
-  --nic.num_ready;
+  const std::uint32_t qp = nic.ready.pop();
   s_.qps[qp].ready = false;
   return qp;
 }
@@ -143,7 +192,7 @@ std::uint32_t Requester::gather(std::uint32_t qp) {
       const bool alike = next.kind == first.kind && next.local_memory == first.local_memory &&
                          next.remote_memory == first.remote_memory;
       if (!alike || train.requests + next.count > most) break;
-      if (train.holds_reads && queue.outstanding + next.count > queue.limit()) break;
+      if (train.holds_reads && queue.outstanding + next.count > queue.most_outstanding) break;
     }
     const std::uint64_t bytes = next.kind == RequestKind::atomic_add ? 8 : next.bytes;
     ++train.count;
@@ -154,6 +203,8 @@ std::uint32_t Requester::gather(std::uint32_t qp) {
     queue.to_start = s_.qps.node(queue.to_start).next;
     ++queue.nic_consumer;
   }
+  train.turn = queue.turn;
+  if (queue.connections > 1) queue.turn = (queue.turn + 1) % queue.connections;
   train.started = s_.context.now;
   return index;
 }
@@ -167,15 +218,25 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   Train& train = s_.trains[index];
 
   const Picos each = s_.faults.slowed(queue.local, s_.costs.start(train.kind));
-  const Picos miss = s_.miss(queue.local, qp, false) ? s_.costs.requester_miss : Picos{0};
-  const Picos held = each * train.requests + miss;
+  const std::uint32_t missed = s_.misses(queue.local, train, false);
+  const Picos miss = missed > 0 ? s_.costs.requester_miss : Picos{0};
+  const Picos held = each * train.requests + s_.costs.requester_miss * missed;
   nic.engine_free = c.now + held;
   nic.counters.engine_busy += held;
   if (train.kind == RequestKind::read) nic.counters.reads += train.requests;
   if (train.kind == RequestKind::atomic_add) nic.counters.atomics += train.requests;
   if (!train.holds_reads) nic.counters.writes += train.requests;
-  const Picos pace = s_.costs.qp / queue.options.stands_for;
-  queue.next_start = c.now + pace * train.requests;
+  // The engine's pace or the QP's, whichever is slower, until the last of the train.
+  Picos spread = each * (train.requests - 1);
+  if (queue.is_flow()) {
+    FlowPace& pace = s_.qps.pace(queue);
+    pace.start(train.requests, c.now);
+    queue.next_start = pace.earliest(pace.started);
+    spread = std::max(spread, pace.earliest(pace.started - 1) - c.now);
+  } else {
+    queue.next_start = c.now + s_.costs.qp * train.requests;
+    spread = std::max(spread, s_.costs.qp * (train.requests - 1));
+  }
   if (c.observer != nullptr) {
     const Track track{Track::Kind::nic_engine, rank, 0};
     c.observer->span(track, name_of(train.kind), c.now, nic.engine_free, index);
@@ -184,10 +245,9 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
   if (s_.faults.take_nic_error(queue.local)) {
     fail(index, c.now + s_.costs.request_latency + s_.costs.completion_latency);
   } else {
-    // The first request leaves after the latency of an idle NIC, the others at the engine's pace or
-    // the QP's.
+    // The first request leaves after the latency of an idle NIC.
     send_request(index, c.now + miss + s_.faults.slowed(queue.local, s_.costs.request_latency),
-                 std::max(each, pace) * (train.requests - 1));
+                 spread);
   }
   make_ready(qp);
 }
@@ -223,7 +283,7 @@ void Requester::on_inject(std::uint32_t index, std::uint32_t generation) {
                    .generation = generation,
                    .source = queue.source,
                    .target = queue.target,
-                   .hash = queue.hash_there + train.attempts,
+                   .hash = s_.qps.hashes(queue, train.turn).there + train.attempts,
                    .lane = queue.lane,
                    .payload = train.expected,
                    .overhead = s_.request_overhead(train),

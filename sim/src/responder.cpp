@@ -56,14 +56,22 @@ std::uint64_t NicState::answer_overhead(const Train& train) const {
   return (train.holds_reads ? train.packets : 1) * profile.nic.header_bytes;
 }
 
-bool NicState::miss(Rank rank, std::uint32_t qp, bool responder) {
+std::uint32_t NicState::misses(Rank rank, const Train& train, bool responder) {
   const std::uint32_t capacity = profile.nic.cache.capacity;
-  if (capacity == 0) return false;
+  if (capacity == 0) return 0;
   Nic& nic = nics[rank.value];
-  std::uint32_t& slot = qps.cache_slot(qp, rank);
-  if (nic.cache.touch(qps[qp].connection, slot, capacity, context.chance)) return false;
-  ++(responder ? nic.counters.responder_misses : nic.counters.requester_misses);
-  return true;
+  const Qp& queue = qps[train.qp];
+  const std::uint32_t touched = std::min(queue.connections, train.requests);
+  std::uint32_t missed = 0;
+  for (std::uint32_t i = 0; i < touched; ++i) {
+    const std::uint32_t connection = queue.connection + (train.turn + i) % queue.connections;
+    std::uint32_t& slot = qps.cache_slot(queue, connection, rank);
+    missed += !nic.cache.touch(connection, slot, capacity, context.chance);
+  }
+  if (missed == 0) return 0;
+  missed = static_cast<std::uint32_t>(std::uint64_t{missed} * train.requests / touched);
+  (responder ? nic.counters.responder_misses : nic.counters.requester_misses) += missed;
+  return missed;
 }
 
 void NicState::lost(std::uint32_t index, std::uint32_t generation) {
@@ -82,17 +90,20 @@ Picos Responder::take_request(std::uint32_t index, const Packet& packet) {
   return s_.context.now;
 }
 
-// A read or an add: engine, latency, memory; the answer leaves as the bytes come.
+// Reads or adds: engine, latency, memory; the answer leaves as the bytes come. Of a train the first
+// is served when it is here, not when the last is.
 void Responder::serve(std::uint32_t index, Picos arrived) {
   Train& train = s_.trains[index];
   Qp& queue = s_.qps[train.qp];
   Nic& nic = s_.nics[queue.remote.value];
   Context& c = s_.context;
   const bool is_read = train.kind == RequestKind::read;
-  const Picos miss = s_.miss(queue.remote, train.qp, true) ? s_.costs.responder_miss : Picos{0};
+  const std::uint32_t missed = s_.misses(queue.remote, train, true);
+  const Picos miss = missed > 0 ? s_.costs.responder_miss : Picos{0};
   const Picos each = s_.faults.slowed(queue.remote, is_read ? s_.costs.serve : s_.costs.atomic);
-  const Picos begin = std::max(arrived, nic.responder_free);
-  const Picos held = each * train.requests + miss;
+  const Picos first = c.now + (arrived - c.now) / train.requests;
+  const Picos begin = std::max(first, nic.responder_free);
+  const Picos held = each * train.requests + s_.costs.responder_miss * missed;
   nic.responder_free = begin + held;
   nic.counters.responder_busy += held;
   nic.counters.served += train.requests;
@@ -110,7 +121,8 @@ void Responder::serve(std::uint32_t index, Picos arrived) {
   Picos at = pcie + s_.costs.memory_latency(train.remote_memory);
   // A read or an add follows the writes of its QP: it does not pass one that is not yet seen.
   queue.last_memory = at = std::max({at, queue.last_memory, queue.last_visible});
-  train.tail = at + std::max(moving, each * (train.requests - 1));
+  // The last comes out when all have been served and moved, and not before it was here.
+  train.tail = at + std::max({moving, held - each - miss, arrived - begin});
   c.push(at, EventKind::memory, index, train.generation);
 }
 
@@ -130,8 +142,10 @@ Picos Responder::take_write(std::uint32_t index, const Packet& packet) {
   Context& c = s_.context;
   Picos begin = c.now;
   if (train.arrived == 0) {
-    const Picos miss = s_.miss(queue.remote, train.qp, true) ? s_.costs.responder_miss : Picos{0};
-    const Picos held = s_.faults.slowed(queue.remote, s_.costs.receive * train.requests) + miss;
+    const std::uint32_t missed = s_.misses(queue.remote, train, true);
+    const Picos miss = missed > 0 ? s_.costs.responder_miss : Picos{0};
+    const Picos held = s_.faults.slowed(queue.remote, s_.costs.receive * train.requests) +
+                       s_.costs.responder_miss * missed;
     if (held > Picos{0}) {
       begin = std::max(c.now, nic.engine_free) + miss;
       nic.engine_free = begin - miss + held;
@@ -210,7 +224,7 @@ void Responder::answer(std::uint32_t index, std::uint64_t payload, Picos last_by
                    .generation = train.generation,
                    .source = queue.target,
                    .target = queue.source,
-                   .hash = queue.hash_back + train.attempts,
+                   .hash = s_.qps.hashes(queue, train.turn).back + train.attempts,
                    .lane = queue.lane,
                    .payload = payload,
                    .overhead = s_.answer_overhead(train),

@@ -20,7 +20,7 @@ namespace {
 /// Runs of more network reads than these are too long event by event on a laptop.
 constexpr std::uint64_t kMostByMessage = 1'000'000, kMostByBatch = 8'000'000;
 /// Receive buffers above this are not kept: rows are checked as they arrive.
-constexpr Bytes kMostKept = 2 * kGiB;
+constexpr Bytes kMostKept = 64 * kMiB;
 
 struct ChosenFidelity {
   Fidelity fidelity;

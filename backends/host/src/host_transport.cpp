@@ -27,6 +27,7 @@ const char* name_of(KernelKind kind) {
 /// A posted fetch: what its warps point at, until every layer was waited for.
 struct HostTransport::InFlight {
   std::vector<core::RoutedRead> reads;
+  core::UnitLists lists;
   std::vector<core::UnitTicket<Request>> tickets;
   HostFetchArgs args;
   std::shared_ptr<Kernel> issue, direct;  // null where there is nothing to do
@@ -123,7 +124,9 @@ Result<core::Ticket> HostTransport::post(const core::FetchPost& fetch) {
   const core::FetchPlan& plan = fetch.plan;
   state->tickets.resize(std::uint64_t{fetch.shape.layers} * plan.num_qps * plan.units_per_qp());
   state->waited.assign(fetch.shape.layers, false);
-  state->args.reads = {state->reads.data(), fetch.shape.layers, fetch.shape.per_layer()};
+  state->lists = core::UnitLists(plan, state->reads, fetch.shape.layers);
+  state->args.reads = {state->reads.data(), &state->lists, fetch.shape.layers,
+                       fetch.shape.per_layer()};
   state->args.plan = plan;
   state->args.team = fetch.router.team;
   state->args.self = rank_;

@@ -11,7 +11,10 @@ Op* Warp::head() {
   while (next_ == ops_.size()) {
     ops_.clear();
     next_ = 0;
-    if (ended_) return nullptr;
+    if (ended_) {
+      ops_ = {};  // the warp itself lives as long as its kernel
+      return nullptr;
+    }
     if (!started_) {
       started_ = true;
       fiber_ = std::make_unique<Fiber>(kWarpStack, [this] { (*body_)(*this); });

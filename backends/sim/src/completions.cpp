@@ -13,50 +13,47 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
 void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
+  const std::uint64_t dst = op.dst_or_signal;
   if (!options_.row_check) {
-    memory_.read(from, op.src_window, op.src_offset,
-                 {memory_.at(to, op.dst_window, op.dst_offset), op.bytes});
-    if (corrupt_ && op.bytes > 0) {
-      *memory_.at(to, op.dst_window, op.dst_offset) ^= std::byte{1};
-    }
+    std::byte* at = memory_.at(to, op.dst_window, dst);
+    memory_.read(from, op.src_window, op.src_or_value, {at, op.bytes});
+    if (corrupt_ && op.bytes > 0) *at ^= std::byte{1};
   } else {
     row_.resize(op.bytes);
-    memory_.read(from, op.src_window, op.src_offset, row_);
+    memory_.read(from, op.src_window, op.src_or_value, row_);
     if (corrupt_ && op.bytes > 0) row_[0] ^= std::byte{1};
-    if (!(*options_.row_check)(to, op.dst_offset, row_)) ++wrong_rows_;
+    if (!(*options_.row_check)(to, dst, row_)) ++wrong_rows_;
   }
   corrupt_ = false;
 }
 
 void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
   if (request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow)) {
-    return flow_access(flows_[request.tag & 0xffffffff], request);
+    return flow_access(static_cast<std::uint32_t>(request.tag), request);
   }
   const Posted& op = posted_[static_cast<std::uint32_t>(request.tag)];
-  note(2, qp.value, op.dst_offset);
+  const auto [rank, peer] = std::pair(queue(qp).rank, queue(qp).peer);
+  note(2, qp.value, op.dst_or_signal);
   using enum host::OpKind;
+  if (op.kind == get) return deliver_row(rank, peer, op);
+  if (op.kind == signal) {
+    ranks_[peer.value].signals[op.dst_or_signal] += op.src_or_value;
+    return wake(ranks_[peer.value].signal_waiters);
+  }
+  std::byte* at = memory_.at(peer, op.dst_window, op.dst_or_signal);
   switch (op.kind) {
-    case get:
-      return deliver_row(op.rank, op.peer, op);
     case put:
-      memory_.read(op.rank, op.src_window, op.src_offset,
-                   {memory_.at(op.peer, op.dst_window, op.dst_offset), op.bytes});
-      return;
+      return memory_.read(rank, op.src_window, op.src_or_value, {at, op.bytes});
     case put_value:
-      std::memcpy(memory_.at(op.peer, op.dst_window, op.dst_offset), &op.value, 8);
+      std::memcpy(at, &op.src_or_value, 8);
       return;
     case remote_add: {
-      std::byte* at = memory_.at(op.peer, op.dst_window, op.dst_offset);
       std::uint64_t value = 0;
       std::memcpy(&value, at, 8);
-      value += op.value;
+      value += op.src_or_value;
       std::memcpy(at, &value, 8);
       return;
     }
-    case signal:
-      ranks_[op.peer.value].signals[op.signal] += op.value;
-      wake(ranks_[op.peer.value].signal_waiters);
-      return;
     default:
       require(false, "only requests reach a peer");
   }
@@ -68,10 +65,10 @@ void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Stat
     stats_.completions += request.count;
     return;
   }
-  RankState& rank = ranks_[posted_[static_cast<std::uint32_t>(request.tag)].rank.value];
+  Queue& state = queue(qp);
+  RankState& rank = ranks_[state.rank.value];
   posted_.give_back(static_cast<std::uint32_t>(request.tag));
   if (--rank.outstanding == 0 && rank.drains) engine_->release(rank.semaphore);
-  Queue& state = queue(qp);
   if (status == sim::Status::error && !state.failed) {
     state.failed = true;
     state.failed_at = state.completed;
@@ -119,7 +116,7 @@ void SimExecutor::timer(std::uint64_t tag) {
       return;
     }
     case TagKind::flow:
-      return;
+      return start_flows(static_cast<std::uint32_t>(number));
   }
 }
 
@@ -128,11 +125,16 @@ void SimExecutor::loaded(std::uint64_t tag) {
   if (static_cast<TagKind>(tag >> 56) == TagKind::flow) {
     Flow& flow = flows_[number];
     flow.done = true;
-    flow.ops = {};
+    flow.reads = {};
     return wake(flow.waiters);
   }
   const auto index = static_cast<std::uint32_t>(number);
   if (--warps_[index].loads == 0) finish_copies(index);
+}
+
+void SimExecutor::soon(const sim::Request& request) {
+  const bool flow = request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow);
+  if (!flow) posted_.fetch(static_cast<std::uint32_t>(request.tag));
 }
 
 void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }

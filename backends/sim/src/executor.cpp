@@ -159,6 +159,8 @@ sim::QpId SimExecutor::open_qp(Rank rank, std::uint32_t context, Rank peer) {
     if (options_.qp_opened) options_.qp_opened(*qp, rank, QpIndex{context}, peer);
     if (qp->value >= queues_.size()) queues_.resize(qp->value + 1);
     queues_[qp->value].open = true;
+    queues_[qp->value].rank = rank;
+    queues_[qp->value].peer = peer;
   }
   return sim::QpId{table[at] - 1};
 }

@@ -30,6 +30,7 @@ class Pool {
     return at;
   }
   void give_back(std::uint32_t at) { free_.push_back(at); }
+  void fetch(std::uint32_t at) { __builtin_prefetch(&(*this)[at]); }  // asks the cache for it
   [[nodiscard]] T& operator[](std::uint32_t at) { return chunks_[at / kChunk][at % kChunk]; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
 
@@ -62,6 +63,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void timer(std::uint64_t tag) override;
   void loaded(std::uint64_t tag) override;
   void corrupt_next(sim::QpId qp, const sim::Request& request) override;
+  void soon(const sim::Request& request) override;
   void fault_began(const sim::Fault& fault) override;
 
  private:
@@ -79,6 +81,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   struct Queue {  // beside the fabric's QP: who waits for it
     static constexpr std::uint64_t kNever = ~std::uint64_t{0};
     bool open = false, failed = false;
+    Rank rank, peer;  // whose it is, and the far end
     std::uint64_t failed_at = 0;
     std::uint64_t posted = 0, completed = 0;  // from 0, whatever the fabric counts from
     std::vector<std::uint32_t> slot_waiters, done_waiters;
@@ -87,16 +90,34 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   struct Posted {  // what of a request is still needed when it reaches the peer
     host::OpKind kind = host::OpKind::get;
     host::Window src_window = host::Window::storage, dst_window = host::Window::buffer;
-    std::uint32_t bytes = 0, signal = 0;
-    Rank rank, peer;
-    std::uint64_t src_offset = 0, dst_offset = 0, value = 0;
+    std::uint32_t bytes = 0;
+    std::uint64_t src_or_value = 0;  // where bytes come from, or the value itself
+    std::uint64_t dst_or_signal = 0;
   };
-  struct Flow {  // fidelity flow: the gets of one kernel from one peer
+  struct FlowRead {
+    std::uint64_t src_offset = 0, dst_offset = 0;
+    std::uint32_t bytes = 0;
+  };
+  struct Flow {  // fidelity flow: the gets of one kernel from one peer over one plane
     Rank rank, peer;
-    std::vector<Posted> ops;
+    std::uint32_t plane = 0;
+    std::vector<FlowRead> reads;
+    std::uint64_t bytes = 0;
     std::size_t next = 0;
     bool done = false, failed = false;
     std::vector<std::uint32_t> waiters;
+  };
+  struct FlowLaunch {
+    struct Part {
+      std::uint32_t flow = 0;
+      std::uint64_t most_on_one_qp = 0, doorbells = 0;
+      sim::Picos first_ring{0}, issued_over{0};  // from `begin`; from the first ring
+    };
+    Rank rank;
+    std::uint32_t qps = 0;
+    sim::Picos begin{0};
+    std::size_t next = 0;     // to start
+    std::vector<Part> flows;  // by first ring
   };
   struct PendingAdd {
     Rank rank;
@@ -130,13 +151,15 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
 
   // Fidelity flow (flows.cpp)
   void launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>& kernel);
-  void flow_access(Flow& flow, const sim::Request& request);
+  void start_flows(std::uint32_t index);
+  [[nodiscard]] bool start_flow(const FlowLaunch& launch, const FlowLaunch::Part& part);
+  void flow_access(std::uint32_t index, const sim::Request& request);
 
   void drain(Rank rank);
   [[nodiscard]] sim::QpId open_qp(Rank rank, std::uint32_t context, Rank peer);
   [[nodiscard]] Queue& queue(sim::QpId qp);
   void deliver_row(Rank to, Rank from, const Posted& op);
-  [[nodiscard]] static Posted posted_of(Rank rank, const host::Op& op);
+  [[nodiscard]] static Posted posted_of(const host::Op& op);
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
   [[nodiscard]] sim::Memory storage_memory() const;
   [[nodiscard]] std::string who_waits();
@@ -153,6 +176,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   Pool<PendingAdd> adds_;
   std::deque<Queue> queues_;  // by QpId
   std::deque<Flow> flows_;
+  Pool<FlowLaunch> flow_launches_;
   std::deque<RankState> ranks_;
   Pool<std::shared_ptr<host::Kernel>> ending_;  // their last warp has ended, they drain
   std::vector<std::byte> row_;                  // on its way past the checker

@@ -46,9 +46,15 @@ sim::Picos SimExecutor::issue_cost(const host::Kernel& kernel, const host::Op& o
   return cost;
 }
 
-SimExecutor::Posted SimExecutor::posted_of(Rank rank, const host::Op& op) {
-  return {op.kind, op.src_window, op.dst_window, op.bytes,      op.signal,
-          rank,    op.peer,       op.src_offset, op.dst_offset, op.value};
+SimExecutor::Posted SimExecutor::posted_of(const host::Op& op) {
+  using enum host::OpKind;
+  const bool by_value = op.kind == put_value || op.kind == remote_add || op.kind == signal;
+  return {op.kind,
+          op.src_window,
+          op.dst_window,
+          op.bytes,
+          by_value ? op.value : op.src_offset,
+          op.kind == signal ? op.signal : op.dst_offset};
 }
 
 void SimExecutor::step(std::uint32_t index) {
@@ -127,7 +133,7 @@ bool SimExecutor::post(std::uint32_t index, const host::Op& op) {
   request.local_memory = sim::Memory::gpu;
   const host::Window remote = op.kind == host::OpKind::get ? op.src_window : op.dst_window;
   request.remote_memory = remote == host::Window::storage ? storage_memory() : sim::Memory::gpu;
-  request.tag = posted_.take(posted_of(rank, op));
+  request.tag = posted_.take(posted_of(op));
   fabric_->post(qp, request);
   Queue& state = queue(qp);
   ++state.posted;
@@ -173,7 +179,7 @@ void SimExecutor::finish_copies(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   for (; running.copies > 0; --running.copies) {
     const host::Op& op = *running.warp->head();
-    deliver_row(running.warp->rank(), op.peer, posted_of(running.warp->rank(), op));
+    deliver_row(running.warp->rank(), op.peer, posted_of(op));
     running.warp->pop();
   }
   step(index);

@@ -1,12 +1,14 @@
 // A fetch over the network, written once: issue and wait, for any GinContext and WarpGroup.
 //
 // Block q drives QP q. In it, unit u = (peer u mod P, share u / P) belongs to warp u mod warps. A
-// unit scans its QP's share of the reads, keeps those of its peer in a small ring, posts them 32 at
-// a time, rings whenever `ring_every` requests would be un-rung and always on its last one, and
-// then asks for one handle. Rows reached by loads are copied by gather_direct, which also fills
-// the rows of index -1 with zeros.
+// unit scans its QP's share of the reads and keeps those of its peer (or is given them, where the
+// source has sorted the reads beforehand: unit_lists.hpp) in a small ring, posts them 32 at a time,
+// rings whenever `ring_every` requests would be un-rung and always on its last one, and then asks
+// for one handle. Rows reached by loads are copied by gather_direct, which also fills the rows of
+// index -1 with zeros.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "engram/core/defects.hpp"
@@ -49,6 +51,28 @@ struct IndexReads {
   }
 };
 
+/// Reads of one layer by number; what a scan of unit `unit` of QP `qp` would find, in that order.
+struct UnitReads {
+  const std::uint32_t* reads = nullptr;
+  std::uint32_t count = 0;
+};
+
+/// `at(layer, i)` routes read i; units scan for their own.
+template <class S>
+concept ReadSource = requires(const S source, std::uint32_t layer, std::uint64_t i) {
+  { source.num_layers() } -> std::same_as<std::uint32_t>;
+  { source.num_reads(layer) } -> std::same_as<std::uint64_t>;
+  { source.at(layer, i) } -> std::convertible_to<RoutedRead>;
+};
+static_assert(ReadSource<IndexReads>);
+
+/// One that knows beforehand which reads are a unit's: the unit touches no others.
+template <class S>
+concept SortedReadSource = ReadSource<S> &&
+    requires(const S source, std::uint32_t layer, std::uint32_t number) {
+  { source.of_unit(layer, number, number) } -> std::same_as<UnitReads>;  // (layer, qp, unit)
+};
+
 /// What a unit leaves for the wait; `posted` = 0 means that there is nothing to wait for.
 template <class Request>
 struct UnitTicket {
@@ -56,7 +80,7 @@ struct UnitTicket {
   std::uint64_t posted = 0;
 };
 
-template <GinContext Gin, class Source>
+template <GinContext Gin, ReadSource Source>
 struct FetchArgs {
   Source reads;
   FetchPlan plan;
@@ -78,7 +102,7 @@ struct FetchArgs {
 namespace detail {
 
 /// A unit at work: the reads it has found and not posted, and what it has not rung.
-template <GinContext Gin, WarpGroup Warp, class Source>
+template <GinContext Gin, WarpGroup Warp, ReadSource Source>
 struct UnitQueue {
   const Gin& gin;
   Warp& warp;
@@ -124,6 +148,17 @@ struct UnitQueue {
       found(pending + bits_below(mine, lane)) = base + lane;
     });
     pending += bits_below(mine, kWarpLanes);
+    post_full();
+  }
+
+  /// Takes `count` <= 32 reads that are this unit's.
+  ENGRAM_HD void take(const std::uint32_t* reads, std::uint32_t count) {
+    warp.for_lanes(count, [&](std::uint32_t lane) { found(pending + lane) = reads[lane]; });
+    pending += count;
+    post_full();
+  }
+
+  ENGRAM_HD void post_full() {
     const std::uint32_t batch = batch_size();
     while (pending > batch) post_pending(batch, false);
   }
@@ -153,21 +188,29 @@ struct UnitQueue {
 }
 
 /// One warp of block `qp` of the issue kernel. Every unit writes its ticket, also when it is empty.
-template <GinContext Gin, WarpGroup Warp, class Source>
+template <GinContext Gin, WarpGroup Warp, ReadSource Source>
 ENGRAM_HD void issue_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::uint32_t warp_index,
                            const FetchArgs<Gin, Source>& args) {
   const FetchPlan& plan = args.plan;
   for (std::uint32_t layer = 0; layer < args.reads.num_layers(); ++layer) {
-    const std::uint64_t num_reads = args.reads.num_reads(layer);
+    [[maybe_unused]] const std::uint64_t num_reads = args.reads.num_reads(layer);
     for (std::uint32_t unit = warp_index; unit < plan.units_per_qp(); unit += plan.warps) {
-      const std::uint32_t share = unit / plan.num_peers;
+      [[maybe_unused]] const std::uint32_t share = unit / plan.num_peers;
       detail::UnitQueue<Gin, Warp, Source> queue{gin, warp, args, layer, unit % plan.num_peers};
-      for (std::uint64_t round = share;; round += plan.units_per_peer) {
-        if (round * plan.num_qps * plan.chunk >= num_reads) break;
-        const std::uint64_t base = first_read(plan, qp, round);
-        if (base >= num_reads) continue;
-        const std::uint64_t left = num_reads - base;
-        queue.scan(base, left < plan.chunk ? static_cast<std::uint32_t>(left) : plan.chunk);
+      if constexpr (SortedReadSource<Source>) {
+        const UnitReads own = args.reads.of_unit(layer, qp, unit);
+        for (std::uint32_t first = 0; first < own.count; first += kWarpLanes) {
+          const std::uint32_t left = own.count - first;
+          queue.take(own.reads + first, left < kWarpLanes ? left : kWarpLanes);
+        }
+      } else {
+        for (std::uint64_t round = share;; round += plan.units_per_peer) {
+          if (round * plan.num_qps * plan.chunk >= num_reads) break;
+          const std::uint64_t base = first_read(plan, qp, round);
+          if (base >= num_reads) continue;
+          const std::uint64_t left = num_reads - base;
+          queue.scan(base, left < plan.chunk ? static_cast<std::uint32_t>(left) : plan.chunk);
+        }
       }
       while (queue.pending > 0) {
         const std::uint32_t batch = queue.batch_size();
@@ -185,7 +228,7 @@ ENGRAM_HD void issue_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::ui
 
 /// One warp of block `qp` of the wait kernel for `layer`: returns once all its units' reads have
 /// landed, or after reporting failures to `sink` (which keeps the first).
-template <GinContext Gin, WarpGroup Warp, class Source, WaitErrorSink Sink>
+template <GinContext Gin, WarpGroup Warp, ReadSource Source, WaitErrorSink Sink>
 ENGRAM_HD void wait_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::uint32_t warp_index,
                           const FetchArgs<Gin, Source>& args, std::uint32_t layer,
                           Deadline deadline, Sink& sink) {
@@ -208,7 +251,7 @@ ENGRAM_HD void wait_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::uin
 
 /// Warp `warp_index` of `num_warps` copies the rows of `layer` that loads reach, and writes zeros
 /// for index -1. The plain form of the work; a GPU backend may bring a faster kernel for it.
-template <GinContext Gin, WarpGroup Warp, class Source>
+template <GinContext Gin, WarpGroup Warp, ReadSource Source>
 ENGRAM_HD void gather_direct(const Gin& gin, Warp& warp, std::uint64_t warp_index,
                              std::uint64_t num_warps, const FetchArgs<Gin, Source>& args,
                              std::uint32_t layer) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engram/core/result.hpp"
@@ -18,6 +19,14 @@ struct Event {
   std::uint32_t kind = 0;
   std::uint32_t a = 0;
   std::uint64_t b = 0;
+};
+
+/// Told which events come within the next 65 ns of simulated time, in no order and not each: where
+/// thousands are under way, each touches memory that the cache has lost, and may fetch it now.
+class EventPreview {
+ public:
+  virtual ~EventPreview() = default;
+  virtual void soon(std::span<const Event> events) = 0;
 };
 
 /// A radix heap: times popped never go back, so an event sits in the bucket of the highest digit
@@ -46,13 +55,18 @@ class EventQueue {
     return run_[head_++];
   }
 
+  /// Not owned; null = nobody.
+  void set_preview(EventPreview* preview) { preview_ = preview; }
+
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
   static constexpr std::uint32_t kDigitBits = 8, kDigits = 1u << kDigitBits;
   static constexpr std::uint32_t kLevels = 64 / kDigitBits, kWords = kDigits / 64;
-  static constexpr std::size_t kRun = 24;  // events that are sorted rather than spread
+  static constexpr std::size_t kRun = 24;              // events that are sorted rather than spread
+  static constexpr std::uint32_t kPreviewLevel = 2;    // a bucket of it spans 65 ns
+  static constexpr std::size_t kMostPreviewed = 1024;  // what they touch fits a cache
   using Bucket = std::vector<Event>;
 
   void place(const Event& event) {
@@ -98,6 +112,9 @@ class EventQueue {
         return;
       }
       moving_.swap(lowest);
+      if (preview_ != nullptr && level <= kPreviewLevel && moving_.size() <= kMostPreviewed) {
+        preview_->soon(moving_);
+      }
       for (const Event& event : moving_) place(event);
       moving_.clear();
     }
@@ -110,6 +127,7 @@ class EventQueue {
   std::size_t head_ = 0, size_ = 0;
   std::int64_t base_ = 0;  // digits above the run's are those of every bucket below
   std::int64_t run_end_ = 0, now_ = 0;
+  EventPreview* preview_ = nullptr;
 };
 
 }  // namespace engram::sim

@@ -53,6 +53,8 @@ class FabricClient {
   virtual void loaded(std::uint64_t tag) = 0;
   /// Called just before remote_access of a request whose bytes must arrive wrong: flip one.
   virtual void corrupt_next(QpId, const Request&) {}
+  /// `request` is about to reach the remote memory (perhaps): fetch what that will touch.
+  virtual void soon(const Request&) {}
   /// A fault of the plan begins.
   virtual void fault_began(const Fault&) {}
 };

@@ -34,8 +34,10 @@ struct QpOptions {
   /// Several SMs submit to it. The lock is part of the issue cost, charged by the client; kept here
   /// for reports.
   bool shared = false;
-  /// How many equal QPs this one stands for: multiplies the per-QP limits (fidelity `flow`).
-  std::uint32_t stands_for = 1;
+  /// How many equal QPs this one stands for (fidelity `flow`): they share its limits and take turns
+  /// as its connections and paths. Their plane is `plane`, their indices plane, plane + planes, ...
+  std::uint32_t stands_for = 0;  ///< 0 = it is one QP, on the plane of its index
+  std::uint32_t plane = 0;
 };
 
 /// Requests by number, never reused: posted >= rung >= completed. Count from the configured start.
@@ -73,13 +75,18 @@ struct LoadRequest {
   std::uint64_t tag = 0;
 };
 
-/// `count` requests of `bytes_each` from one rank to another as one flow over `qps` QPs.
+/// `count` requests of `bytes_each` from one rank to another as one flow over `qps` QPs of a plane.
+/// Its rate is that of the lowest roof: issuing threads, doorbells, the QPs' ceilings, their reads
+/// in flight a round trip; then whatever it shares: both NICs' engines, PCIe, the links.
 struct FlowRequest {
   Rank local, remote;
   RequestKind kind = RequestKind::read;
   Memory local_memory = Memory::gpu, remote_memory = Memory::gpu;
   std::uint64_t count = 0, bytes_each = 0;
-  std::uint32_t qps = 1, service_level = 0;
+  std::uint32_t qps = 1, service_level = 0, plane = 0;
+  std::uint64_t most_on_one_qp = 0;  ///< requests of the fullest QP; 0 = they are spread evenly
+  std::uint64_t doorbells = 1;
+  Picos issued_over{0};  ///< from now until the last request is rung
   std::uint64_t tag = 0;
 };
 

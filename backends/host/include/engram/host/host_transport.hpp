@@ -7,14 +7,16 @@
 
 #include "engram/core/fetch_protocol.hpp"
 #include "engram/core/transport.hpp"
+#include "engram/core/unit_lists.hpp"
 #include "engram/host/executor.hpp"
 #include "engram/host/host_gin.hpp"
 
 namespace engram::host {
 
-/// Reads routed once, when they are posted; units scan this list instead of dividing again.
+/// Reads routed once, when they are posted, and sorted by the unit that posts them.
 struct RoutedReads {
   const core::RoutedRead* reads = nullptr;  ///< [layers, per_layer]
+  const core::UnitLists* lists = nullptr;
   std::uint32_t layers = 0;
   std::uint64_t per_layer = 0;
   [[nodiscard]] std::uint32_t num_layers() const { return layers; }
@@ -22,7 +24,12 @@ struct RoutedReads {
   [[nodiscard]] const core::RoutedRead& at(std::uint32_t layer, std::uint64_t i) const {
     return reads[layer * per_layer + i];
   }
+  [[nodiscard]] core::UnitReads of_unit(std::uint32_t layer, std::uint32_t qp,
+                                        std::uint32_t unit) const {
+    return lists->of(layer, qp, unit);
+  }
 };
+static_assert(core::SortedReadSource<RoutedReads>);
 
 using HostFetchArgs = core::FetchArgs<HostGin, RoutedReads>;
 
