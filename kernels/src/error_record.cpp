@@ -20,6 +20,8 @@ std::string_view name_of(ErrorKind kind) {
       return "wait past its deadline";
     case ErrorKind::owner_unreachable:
       return "owner unreachable";
+    case ErrorKind::row_kept_changing:
+      return "row kept changing";
     case ErrorKind::network_failed:
       return "network operation failed";
   }
@@ -28,7 +30,10 @@ std::string_view name_of(ErrorKind kind) {
 
 std::string describe(const ErrorRecord& record) {
   auto text =
-      fmt::format("{}: seen {}, expected {}{}", name_of(record.kind), record.seen,
+      record.kind == ErrorKind::row_kept_changing
+          ? fmt::format("{}: version {} after {} attempts", name_of(record.kind), record.seen,
+                        record.expected)
+          : fmt::format("{}: seen {}, expected {}{}", name_of(record.kind), record.seen,
                   record.kind == ErrorKind::index_out_of_range ? "below " : "", record.expected);
   const auto add = [&text](std::string_view name, std::int64_t value) {
     if (value >= 0) text += fmt::format(", {} {}", name, value);
@@ -45,7 +50,8 @@ std::string describe(const ErrorRecord& record) {
 Error to_error(const ErrorRecord& record) {
   const auto code =
       record.kind == ErrorKind::index_out_of_range ? ErrorCode::out_of_range
-      : record.kind == ErrorKind::wait_timed_out   ? ErrorCode::timed_out
+      : record.kind == ErrorKind::wait_timed_out || record.kind == ErrorKind::row_kept_changing
+          ? ErrorCode::timed_out
       : record.kind == ErrorKind::owner_unreachable || record.kind == ErrorKind::network_failed
           ? ErrorCode::peer_lost
           : ErrorCode::internal;

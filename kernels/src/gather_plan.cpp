@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 namespace engram::kernels {
 namespace {
@@ -159,6 +160,17 @@ Nanos estimate_host_assist(std::int64_t num_rows, int row_bytes, int threads) {
   return seconds(2e-6 + static_cast<double>(num_rows) * row_bytes / rate);
 }
 
+double estimate_distinct_share(std::span<const std::int64_t> indices, std::size_t sample) {
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t index : indices.first(std::min(sample, indices.size()))) {
+    if (index >= 0) rows.push_back(index);
+  }
+  if (rows.empty()) return 1.0;
+  std::ranges::sort(rows);
+  const auto distinct = std::unique(rows.begin(), rows.end()) - rows.begin();
+  return static_cast<double>(distinct) / static_cast<double>(rows.size());
+}
+
 Result<FetchPlan> plan_fetch(const FetchShape& shape) {
   const auto direct = plan_gather(shape.gather);
   if (!direct) return tl::unexpected(direct.error());
@@ -200,9 +212,13 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
     }
   }
   if (host && shape.assist_threads > 0) {
+    // Both at once: the slower of the two ends it.
+    const auto helped = static_cast<std::int64_t>(shape.assist_share * static_cast<double>(rows));
     consider({.assisted = true,
               .gather = *direct,
-              .expected = estimate_host_assist(rows, row_bytes, shape.assist_threads)});
+              .expected = std::max(estimate_host_assist(helped, row_bytes, shape.assist_threads),
+                                   helped < rows ? estimate(shape, rows - helped, false)
+                                                 : Nanos{0})});
   }
   return best;
 }

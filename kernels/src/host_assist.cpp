@@ -113,6 +113,8 @@ Result<std::unique_ptr<HostAssist>> HostAssist::create(const HostAssistOptions& 
   return std::unique_ptr<HostAssist>(new HostAssist(std::move(impl)));
 }
 
+const HostAssistOptions& HostAssist::options() const { return impl_->options; }
+
 Result<void> HostAssist::launch(const GatherRowsArgs& args, cudaStream_t stream) {
   if (auto checked = check_args(args); !checked) return checked;
   if (args.owners.device_base != nullptr || args.tail.owners.device_base != nullptr) {

@@ -88,19 +88,35 @@ __device__ __forceinline__ void store_global(std::byte* at, Word<kBytes> v) {
   }
 }
 
+/// The pieces of kPiece bytes that a word is made of.
+template <int kPiece, int kWord>
+__device__ __forceinline__ Word<kPiece> piece_of(Word<kWord> v, int piece) {
+  if constexpr (kPiece == kWord) {
+    return v;
+  } else if constexpr (kPiece == 8) {
+    return piece == 0 ? make_uint2(v.x, v.y) : make_uint2(v.z, v.w);
+  } else {
+    return piece == 0 ? v.x : piece == 1 ? v.y : piece == 2 ? v.z : v.w;
+  }
+}
+template <int kPiece, int kWord>
+__device__ __forceinline__ void set_piece(Word<kWord>& v, int piece, Word<kPiece> p) {
+  if constexpr (kPiece == kWord) {
+    v = p;
+  } else if constexpr (kPiece == 8) {
+    (piece == 0 ? v.x : v.z) = p.x;
+    (piece == 0 ? v.y : v.w) = p.y;
+  } else {
+    (piece == 0 ? v.x : piece == 1 ? v.y : piece == 2 ? v.z : v.w) = p;
+  }
+}
+
 /// Stores `v` in pieces of kStore bytes, for destinations less aligned than the source.
 template <int kLoad, int kStore>
 __device__ __forceinline__ void store_pieces(std::byte* at, Word<kLoad> v) {
-  if constexpr (kLoad == kStore) {
-    store_global<kStore>(at, v);
-  } else if constexpr (kStore == 8) {
-    store_global<8>(at, make_uint2(v.x, v.y));
-    store_global<8>(at + 8, make_uint2(v.z, v.w));
-  } else {
-    store_global<4>(at, v.x);
-    store_global<4>(at + 4, v.y);
-    store_global<4>(at + 8, v.z);
-    store_global<4>(at + 12, v.w);
+#pragma unroll
+  for (int piece = 0; piece < kLoad / kStore; ++piece) {
+    store_global<kStore>(at + piece * kStore, piece_of<kStore, kLoad>(v, piece));
   }
 }
 

@@ -32,6 +32,20 @@ int runs_until_found(const core::Defects& defects, std::uint64_t seed) {
   return kRuns + 1;
 }
 
+/// The same for rows that are written while they are read.
+int version_runs_until_found(const core::Defects& defects, std::uint64_t seed) {
+  const auto cases = gen::version_case();
+  rc::Random random(seed);
+  for (int run = 1; run <= kRuns; ++run) {
+    const VersionCase c = cases(random.split(), run % 100).value();
+    loopback::LoopbackOptions options;
+    options.grid = *core::RankGrid::create(c.num_ranks(), c.num_nvlink, core::Mode::direct);
+    options.seed = c.seed;
+    if (!run_version_case(*loopback::make_loopback(options), c, defects)) return run;
+  }
+  return kRuns + 1;
+}
+
 struct Named {
   const char* name;
   core::Defects defects;
@@ -45,6 +59,15 @@ TEST_P(DefectTest, IsFoundWithin200Runs) {
     EXPECT_LE(runs, kRuns) << "seed " << seed;
     std::printf("  %s, seed %d: found in run %d\n", GetParam().name, static_cast<int>(seed), runs);
   }
+}
+
+TEST(Defects, VersionsIgnoredIsFoundWithin200Runs) {
+  for (const std::uint64_t seed : {1ull, 2ull, 3ull}) {
+    const int runs = version_runs_until_found({.versions_ignored = true}, seed);
+    EXPECT_LE(runs, kRuns) << "seed " << seed;
+    std::printf("  versions_ignored, seed %d: found in run %d\n", static_cast<int>(seed), runs);
+  }
+  EXPECT_EQ(version_runs_until_found({}, 1), kRuns + 1);
 }
 
 // The same cases are right without any defect, so that finding one means something.

@@ -16,6 +16,7 @@ struct NcclJob {
   std::uint32_t num_ranks = 1;
   bool processes = false;    ///< else threads
   bool host_hybrid = false;  ///< NCCL_SYM_REUSE_SYSMEM_HANDLES=1: host rows in hybrid mode alone
+  bool case_times = false;   ///< tells each case before it runs, and what it took
   nccl::NcclOptions options;
   std::unique_ptr<rendezvous::Rendezvous> ranks;  ///< with processes
   std::map<core::Mode, std::unique_ptr<core::Backend>> backends;

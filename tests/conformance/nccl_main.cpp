@@ -1,4 +1,5 @@
-// nccl_conformance_test [--ranks N] [--processes] [gtest flags]: the suite on this machine's GPUs.
+// nccl_conformance_test [--ranks N] [--processes] [--case-times] [gtest flags]: the suite on this
+// machine's GPUs. --case-times tells each generated case before it runs, and its seconds.
 // Exit status 3: the machine cannot.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -72,6 +73,7 @@ int run(int argc, char** argv) {
   bool processes = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--processes") == 0) processes = true;
+    if (std::strcmp(argv[i], "--case-times") == 0) nccl_job().case_times = true;
     if (std::strcmp(argv[i], "--ranks") == 0 && i + 1 < argc) {
       num_ranks = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
     }

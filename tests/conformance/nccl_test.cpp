@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 
 #include "conformance/nccl_job.hpp"
@@ -41,14 +42,33 @@ FetchCase fitted(FetchCase c) {
   return c;
 }
 
+/// With --case-times, a case that never ends is the last one told.
+class CaseTimer {
+ public:
+  explicit CaseTimer(const FetchCase& c) {
+    if (nccl_job().case_times) std::cout << "case {" << c << "}" << std::endl;
+  }
+  ~CaseTimer() {
+    if (!nccl_job().case_times) return;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
+    std::cout << fmt::format("case took {:.3f} s", took.count()) << std::endl;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 TEST(NcclConformance, DeliversTheRowsAskedFor) {
   EXPECT_TRUE(rc::check("bytes equal the reference", [] {
     const FetchCase c = fitted(*gen::fetch_case());
     auto backend = nccl_job().backend(c.hybrid ? core::Mode::hybrid : core::Mode::direct);
     if (!backend) RC_FAIL(backend.error().message);
+    const CaseTimer timer(c);
     const auto stats = run_case(**backend, c);
     if (!stats) RC_FAIL(stats.error().message);
     RC_ASSERT(stats->completions == stats->requests);
+    RC_ASSERT(stats->doorbells <= stats->requests);
+    RC_ASSERT(stats->requests == 0 || stats->doorbells > 0);
     if (c.compat) RC_CLASSIFY(stats->requests > 0, "uses the network");
     RC_CLASSIFY(c.gpu_storage, "rows in GPU memory");
     RC_CLASSIFY(c.hybrid, "hybrid");

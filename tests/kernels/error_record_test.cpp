@@ -31,5 +31,18 @@ TEST(ErrorRecord, SaysWhatAWaitMissed) {
   EXPECT_EQ(to_error(record).code, ErrorCode::timed_out);
 }
 
+TEST(ErrorRecord, SaysWhichRowKeptChanging) {
+  ErrorRecord record;
+  record.kind = ErrorKind::row_kept_changing;
+  record.rank = 1;
+  record.layer = 0;
+  record.slot = 9;
+  record.seen = 41;
+  record.expected = 256;
+  EXPECT_EQ(describe(record),
+            "row kept changing: version 41 after 256 attempts, rank 1, layer 0, slot 9");
+  EXPECT_EQ(to_error(record).code, ErrorCode::timed_out);
+}
+
 }  // namespace
 }  // namespace engram::kernels

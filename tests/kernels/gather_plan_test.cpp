@@ -107,6 +107,28 @@ TEST(FetchPlan, LeavesSmallFetchesFromLargeHostTablesToTheHost) {
   EXPECT_FALSE(host_plan(kDefaultFetch, 256, 16 * kGiB).assisted);
 }
 
+TEST(FetchPlan, SharesAHostFetchWithThreadsThatReachPartOfIt) {
+  const auto plan = [](double share) {
+    return *plan_fetch({.gather = shape(kDefaultFetch, 256, 0, RowPath::host),
+                        .span = 16 * kGiB,
+                        .assist_threads = 24,
+                        .assist_share = share});
+  };
+  EXPECT_TRUE(plan(1.0).assisted);
+  EXPECT_TRUE(plan(0.5).assisted);
+  // What is left to loads then decides.
+  EXPECT_LT(plan(1.0).expected, plan(0.5).expected);
+  EXPECT_GT(plan(0.5).expected, estimate_host_gather(kDefaultFetch / 2 - 1, 256, 16 * kGiB, false));
+}
+
+TEST(FetchPlan, CountsDistinctRowsOfASample) {
+  const std::vector<std::int64_t> rows{7, 7, -1, 3, 7, -1, 3, 3};
+  EXPECT_DOUBLE_EQ(estimate_distinct_share(rows), 2.0 / 6.0);
+  EXPECT_DOUBLE_EQ(estimate_distinct_share(rows, 4), 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(estimate_distinct_share({}), 1.0);
+  EXPECT_DOUBLE_EQ(estimate_distinct_share(std::vector<std::int64_t>{-1, -1}), 1.0);
+}
+
 TEST(FetchPlan, ReadsDistinctHostRowsOnceWhereTheyRepeat) {
   EXPECT_TRUE(host_plan(kLargeFetch, 256, 256 * kMiB, 0.22).unique);
   EXPECT_TRUE(host_plan(kDefaultFetch, 256, 256 * kMiB, 0.53).unique);

@@ -59,5 +59,17 @@ TEST(WindowPieces, WrongSizesAreRefused) {
             ErrorCode::out_of_range);
 }
 
+TEST(WindowPieces, ADomainSharesItsSegmentsAndNoOther) {
+  const auto host = first_ranks(6);
+  EXPECT_EQ(*sharing_group(host, Rank{3}, 0), host);
+  EXPECT_EQ(*sharing_group(host, Rank{3}, 2), (std::vector<Rank>{Rank{2}, Rank{3}}));
+  EXPECT_EQ(*sharing_group(host, Rank{3}, 1), (std::vector<Rank>{Rank{3}}));
+  const auto split = sharing_group(host, Rank{5}, 4);  // ranks 4 to 7, of which two are elsewhere
+  ASSERT_FALSE(split);
+  EXPECT_EQ(split.error().code, ErrorCode::unsupported);
+  EXPECT_NE(split.error().message.find("ranks 4 to 7, but only 2"), std::string::npos)
+      << split.error().message;
+}
+
 }  // namespace
 }  // namespace engram::nccl

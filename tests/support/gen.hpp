@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "support/fetch_case.hpp"
+#include "support/version_case.hpp"
 
 namespace engram::test::gen {
 
@@ -22,6 +23,18 @@ inline rc::Gen<std::vector<LayerCase>> layer_cases() {
 /// Counters that start near the wraps of 16 and 32 bits, and far past them.
 inline rc::Gen<std::uint64_t> first_count() {
   return rc::gen::element<std::uint64_t>(0, 65'533, 4'294'967'290ull, 1ull << 40);
+}
+
+inline rc::Gen<VersionCase> version_case() {
+  using C = VersionCase;
+  const auto up_to = [](std::uint32_t n) { return rc::gen::inRange<std::uint32_t>(1, n + 1); };
+  return rc::gen::build<C>(
+      rc::gen::set(&C::num_rdma, up_to(3)), rc::gen::set(&C::num_nvlink, up_to(3)),
+      rc::gen::set(&C::compat, rc::gen::arbitrary<bool>()), rc::gen::set(&C::rows, up_to(12)),
+      rc::gen::set(&C::row_words, rc::gen::inRange<std::uint32_t>(2, 40)),
+      rc::gen::set(&C::reads, up_to(60)), rc::gen::set(&C::updates, up_to(24)),
+      rc::gen::set(&C::warps, up_to(4)), rc::gen::set(&C::batch, up_to(16)),
+      rc::gen::set(&C::seed, rc::gen::inRange<std::uint64_t>(0, 1ull << 40)));
 }
 
 inline rc::Gen<FetchCase> fetch_case() {

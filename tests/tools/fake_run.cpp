@@ -63,7 +63,7 @@ Result<MachineReport> examine_machine(const Environment&) {
   return MachineReport{"no GPU\n", "{}\n", false};
 }
 
-Result<BenchOutcome> bench_fetch(const BenchRequest& request,
+Result<BenchOutcome> bench_fetch(const BenchRequest& request, const Environment&,
                                  const std::function<void(std::string_view)>& line) {
   if (request.device == 9) return fail(ErrorCode::unsupported, "no GPU 9");
   line("rows us\n");

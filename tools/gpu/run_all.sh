@@ -3,17 +3,19 @@
 # H200, and writes what came of it.
 #
 #   tools/gpu/run_all.sh [--build DIR | --bin DIR] [--out DIR] [--nccl libnccl.so.2] [--only REGEX]
-#                        [--limit SECONDS]
+#                        [--limit SECONDS] [--budget SECONDS]
 #
 # --build  a build folder (default: build); --bin: one folder that holds all programs
-# --out    for gpu_suite.json, gpu_suite.md, figures and logs (default: docs/results)
+# --out    for gpu_suite.json, gpu_suite.md, figures and logs (default: docs/results); what is said
+#          about them stands in gpu_suite_notes.md, which no script writes
 # --only   steps whose name matches, e.g. 'conformance|run_'
 # --limit  seconds that any step may take at most
+# --budget seconds for all steps together (default 470); a step past it is left out, and fails
 # NCCL_GIN_PLUGIN in the environment adds the steps that need a network.
 # Exit status: 0 when every step passed or was skipped with a reason, else 1.
 set -u
 cd "$(dirname "$0")/../.."
-build=build bin= out=docs/results nccl= only=. cap=600
+build=build bin= out=docs/results nccl= only=. cap=600 budget=470
 while [ $# -gt 0 ]; do
   case $1 in
     --build) build=$2 ;;
@@ -22,6 +24,7 @@ while [ $# -gt 0 ]; do
     --nccl) nccl=$2 ;;
     --only) only=$2 ;;
     --limit) cap=$2 ;;
+    --budget) budget=$2 ;;
     *) echo "run_all.sh: unknown argument $1" >&2; exit 2 ;;
   esac
   shift 2
@@ -49,8 +52,10 @@ steps=()
 step() {
   local name=$1 limit=$2
   shift 2
-  [ "$limit" -gt "$cap" ] && limit=$cap
   [[ $name =~ $only ]] || return 0
+  [ "$limit" -gt "$cap" ] && limit=$cap
+  local left=$((budget - SECONDS))
+  [ "$limit" -gt "$left" ] && limit=$((left > 0 ? left : 1))
   local begin end rc state
   begin=$(date +%s.%N)
   timeout -k 5 "$limit" "$@" >"$logs/$name.log" 2>&1
@@ -69,7 +74,7 @@ step() {
   local seconds
   seconds=$(awk "BEGIN{printf \"%.1f\", $end-$begin}")
   printf '%-34s %-10s rc %-3s %6s s  %s\n' "$name" "$state" "$rc" "$seconds" "$tests"
-  grep -oh '{"stream_fetch".*' "$logs/$name.log" | sed 's/^/    /'
+  grep -ohE '\{"(stream_fetch|versions)".*' "$logs/$name.log" | sed 's/^/    /'
   case $state in
     passed) ;;
     skipped) tail -n 1 "$logs/$name.log" | cut -c1-300 | sed 's/^/    /' ;;
@@ -81,47 +86,64 @@ step() {
 
 engram=$(program engram)
 conformance=$(program nccl_conformance_test)
-export RC_PARAMS=${RC_PARAMS:-max_success=40}
+export RC_PARAMS=${RC_PARAMS:-max_success=12}
+pair=scenarios/pair.toml
+sanitizer=(compute-sanitizer --report-api-errors no --error-exitcode 9)
+# Each GPU an NVLink domain of its own: every row of the peer goes through the network.
+two_domains=(env NCCL_GIN_PLUGIN="$plugin" NCCL_NET=Socket NCCL_LSA_TEAM_SIZE=1)
 
 step doctor 30 "$engram" doctor
 for reuse in 0 1; do
   for way in "1" "2" "2 --processes"; do
     name=conformance_${way// --/_}_reuse$reuse
     # shellcheck disable=SC2086
-    step "$name" 90 env NCCL_SYM_REUSE_SYSMEM_HANDLES=$reuse "$conformance" --ranks $way
+    step "$name" 60 env NCCL_SYM_REUSE_SYSMEM_HANDLES=$reuse "$conformance" --ranks $way
   done
 done
-step run_threads 60 "$engram" run scenarios/pair.toml --backend nccl --json "$out/run_threads.json"
-step run_processes 60 "$engram" launch -n 2 -- "$engram" run scenarios/pair.toml --backend nccl \
+step run_threads 40 "$engram" run $pair --backend nccl --json "$out/run_threads.json"
+step run_processes 40 "$engram" launch -n 2 -- "$engram" run $pair --backend nccl \
   --json "$out/run_processes.json"
 if [ -n "$plugin" ]; then
-  # Each GPU an NVLink domain of its own: every row of the peer goes through the network.
-  step network_conformance 120 env NCCL_GIN_PLUGIN="$plugin" NCCL_NET=Socket NCCL_LSA_TEAM_SIZE=1 \
-    "$conformance" --ranks 2 --processes
-  step network_run 60 env NCCL_GIN_PLUGIN="$plugin" NCCL_NET=Socket NCCL_LSA_TEAM_SIZE=1 \
-    "$engram" launch -n 2 -- "$engram" run scenarios/pair.toml --backend nccl \
-    --set cluster.nodes=2 --set cluster.gpus_per_node=1 --json "$out/run_network.json"
+  step network_doctor 30 "${two_domains[@]}" "$engram" doctor
+  for reuse in 0 1; do
+    step network_conformance_reuse$reuse 60 "${two_domains[@]}" \
+      NCCL_SYM_REUSE_SYSMEM_HANDLES=$reuse "$conformance" --ranks 2 --processes --case-times
+  done
+  step network_one_domain 60 env NCCL_GIN_PLUGIN="$plugin" NCCL_NET=Socket \
+    "$conformance" --ranks 2 --processes --case-times
+  step network_run 40 "${two_domains[@]}" "$engram" launch -n 2 -- "$engram" run $pair \
+    --backend nccl --set cluster.nodes=2 --set cluster.gpus_per_node=1 --json "$out/run_network.json"
+  step network_bench 60 "${two_domains[@]}" "$engram" bench fetch --only stream --host-gib 0 \
+    --json "$out/bench_network.json"
 fi
-step kernels 90 "$(program kernels_gpu_test)"
-step selftest 90 "$(program nccl_selftest)" --ranks 2 --limit 40 ${nccl:+--nccl "$nccl"}
-step bench 180 "$engram" bench fetch --json "$out/bench_fetch.json"
+step kernels 60 "$(program kernels_gpu_test)"
+step selftest 60 "$(program nccl_selftest)" --ranks 2 --limit 40 ${nccl:+--nccl "$nccl"}
 for tool in memcheck racecheck; do
-  step $tool 90 env RC_PARAMS=max_success=3 compute-sanitizer --tool $tool --report-api-errors no \
-    --error-exitcode 9 "$conformance" --ranks 1 --gtest_filter='*Delivers*'
+  for ranks in 1 2; do
+    step ${tool}_$ranks 60 env RC_PARAMS=max_success=2 "${sanitizer[@]}" --tool $tool \
+      "$conformance" --ranks $ranks --gtest_filter='*Delivers*:*Versions.Rows*'
+  done
+  step ${tool}_kernels 60 env RC_PARAMS=max_success=5 "${sanitizer[@]}" --tool $tool \
+    "$(program kernels_gpu_test)" --gtest_filter=-*Reaches*
 done
+step bench 180 "$engram" bench fetch --json "$out/bench_fetch.json"
 
 gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sort | uniq -c |
-  sed 's/^ *\([0-9]*\) /\1x /' | paste -sd ';')
-streams=$(grep -oh '{"stream_fetch".*' "$logs"/*.log 2>/dev/null | paste -sd ,)
+  sed 's/^ *\([0-9]*\) \(.*\), \(.*\)/\1x \2, driver \3/' | paste -sd ';')
+versions=$(grep -ohE 'NCCL [0-9.]+' "$logs/doctor.log" 2>/dev/null | head -1)
+gpus="$gpus${versions:+, $versions}"
+lines_of() { grep -oh "{\"$1\".*" "$logs"/*.log 2>/dev/null; }
 {
   echo "{\"machine\":\"$gpus\",\"steps\":["
   (IFS=,; echo "${steps[*]}")
-  echo "],\"stream_fetch\":[$streams]}"
+  echo "],\"seconds\":$SECONDS,\"stream_fetch\":[$(lines_of stream_fetch | paste -sd ,)],"
+  echo "\"versions\":[$(lines_of versions | paste -sd ,)]}"
 } >"$out/gpu_suite.json"
 {
   echo "# GPU suite"
   echo
-  echo "On $gpus. Written by tools/gpu/run_all.sh."
+  echo "On an H200 machine: $gpus. Written by tools/gpu/run_all.sh in $SECONDS s, $RC_PARAMS a"
+  echo "property (under a sanitizer 2 and 5). What is said about it: gpu_suite_notes.md."
   echo
   echo "| step | state | s | tests and cases passed |"
   echo "|---|---|---|---|"
@@ -133,7 +155,15 @@ streams=$(grep -oh '{"stream_fetch".*' "$logs"/*.log 2>/dev/null | paste -sd ,)
   echo
   echo "| ranks | processes | network | queued us | in a graph us |"
   echo "|---|---|---|---|---|"
-  grep -oh '{"stream_fetch".*' "$logs"/*.log 2>/dev/null |
+  lines_of stream_fetch |
     sed -E 's/.*"ranks": ([0-9]+), "processes": ([a-z]+),.*"network": ([a-z]+), "queued_us": ([0-9.]+), "graph_us": ([0-9.]+).*/| \1 | \2 | \3 | \4 | \5 |/'
+  echo
+  echo "Rows rewritten by their owner's GPU while they are read; torn: rows that a plain fetch of the"
+  echo "same indices got in halves:"
+  echo
+  echo "| ranks | network | reads by versions | newer than the first | read again | torn without |"
+  echo "|---|---|---|---|---|---|"
+  lines_of versions |
+    sed -E 's/.*"ranks": ([0-9]+), "network": ([a-z]+), "reads": ([0-9]+), "newer": ([0-9]+), "read_again": ([0-9]+), "torn_without_versions": ([0-9]+).*/| \1 | \2 | \3 | \4 | \5 | \6 |/'
 } >"$out/gpu_suite.md"
 exit $failed

@@ -1,10 +1,14 @@
 #include "engram/tools/machine.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "engram/rendezvous/launch.hpp"
 #ifdef ENGRAM_HAVE_CUDA
 #include "engram/bench/bench_fetch.hpp"
 #endif
 #ifdef ENGRAM_HAVE_NCCL
+#include "engram/bench/bench_stream.hpp"
 #include "engram/nccl/nccl_backend.hpp"
 #include "nccl_options.hpp"
 #endif
@@ -61,7 +65,46 @@ Result<MachineReport> examine_machine(const Environment&) {
 #endif
 
 #ifdef ENGRAM_HAVE_CUDA
+namespace {
+
+/// A machine without a GPU is no fault of the benchmark.
+Error as_unsupported(Error error) {
+  if (error.code == ErrorCode::not_found) error.code = ErrorCode::unsupported;
+  return error;
+}
+
+#ifdef ENGRAM_HAVE_NCCL
+/// Fetches through StreamFetch, appended to `report`; where NCCL cannot, a line says so.
+Result<void> add_stream_cases(const BenchRequest& request, const Environment& environment,
+                              const bench::BenchFetchOptions& fetch,
+                              bench::BenchFetchReport& report) {
+  const auto settings = nccl::settings_from(nccl_variables(environment.host));
+  if (!settings) return tl::unexpected(settings.error());
+  bench::BenchStreamOptions options;
+  options.devices = {request.device};
+  if (request.peer >= 0) options.devices.push_back(request.peer);
+  options.nccl.library = nccl_library(environment.host);
+  options.nccl.settings = *settings;
+  options.host_table = std::min(options.host_table, fetch.host_table);
+  options.repeats = request.repeats;
+  options.assist_threads = request.assist_threads;
+  options.on_measurement = fetch.on_measurement;
+  auto more = bench::bench_stream(options);
+  if (!more && more.error().code == ErrorCode::unsupported) {
+    report.skipped.push_back("stream: " + more.error().message);
+    return {};
+  }
+  if (!more) return tl::unexpected(more.error());
+  std::ranges::move(more->measurements, std::back_inserter(report.measurements));
+  std::ranges::move(more->skipped, std::back_inserter(report.skipped));
+  return {};
+}
+#endif
+
+}  // namespace
+
 Result<BenchOutcome> bench_fetch(const BenchRequest& request,
+                                 [[maybe_unused]] const Environment& environment,
                                  const std::function<void(std::string_view)>& line) {
   bench::BenchFetchOptions options;
   options.device = request.device;
@@ -69,21 +112,25 @@ Result<BenchOutcome> bench_fetch(const BenchRequest& request,
   options.host_table = {
       static_cast<std::uint64_t>(request.host_gib * static_cast<double>(kGiB.count))};
   options.repeats = request.repeats;
+  options.assist_threads = request.assist_threads;
   options.only = request.only;
   options.on_measurement = [&](const bench::Measurement& m) { line(bench::to_line(m)); };
   line(bench::table_head());
-  const auto report = bench::bench_fetch(options);
-  if (!report) {
-    const Error& error = report.error();
-    return tl::unexpected(
-        error.code == ErrorCode::not_found ? Error{ErrorCode::unsupported, error.message} : error);
+  auto report = bench::bench_fetch(options);
+  if (!report) return tl::unexpected(as_unsupported(report.error()));
+#ifdef ENGRAM_HAVE_NCCL
+  if (std::string_view("stream").find(request.only) != std::string_view::npos) {
+    if (auto added = add_stream_cases(request, environment, options, *report); !added) {
+      return tl::unexpected(added.error());
+    }
   }
+#endif
   BenchOutcome outcome{bench::to_json(*report).dump(1) + "\n", 0, report->skipped};
   for (const auto& m : report->measurements) outcome.wrong_bytes += m.wrong_bytes.value_or(0);
   return outcome;
 }
 #else
-Result<BenchOutcome> bench_fetch(const BenchRequest&,
+Result<BenchOutcome> bench_fetch(const BenchRequest&, const Environment&,
                                  const std::function<void(std::string_view)>&) {
   return fail(ErrorCode::unsupported, "this build has no CUDA kernels: it was made without nvcc");
 }

@@ -162,6 +162,12 @@ void HostWarp::zero(std::byte* dst, std::uint64_t bytes) {
   warp_->record(zero);
 }
 
+void HostWarp::fence() {
+  // A warp's operations happen in order, and an answer comes after all before it: ask for any.
+  (void)load_word(
+      reinterpret_cast<std::int32_t*>(PackedPointer::pack(warp_->rank(), Window::buffer, 0)));
+}
+
 void HostWarp::add_release(std::int32_t* word, std::int32_t add) {
   Op op;
   op.kind = OpKind::add_word;

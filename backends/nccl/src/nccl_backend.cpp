@@ -42,6 +42,7 @@ class NcclBackend final : public core::Backend {
       if (!results[r]) return results[r];
       all->requests += results[r]->requests;
       all->completions += results[r]->completions;
+      all->doorbells += results[r]->doorbells;
       all->queues += results[r]->queues;
     }
     return all;

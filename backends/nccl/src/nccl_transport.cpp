@@ -9,6 +9,8 @@
 #include "cuda_memory.hpp"
 #include "engram/nccl/network_fetch.hpp"
 #include "engram/nccl/rank_barrier.hpp"
+#include "fetch_pool.hpp"
+#include "read_check.hpp"
 
 namespace engram::nccl {
 namespace {
@@ -19,16 +21,6 @@ constexpr Nanos kGrace = std::chrono::seconds(2);
 constexpr Nanos kSpin = std::chrono::milliseconds(2);
 
 Nanos steady_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
-
-bool same(const StreamFetchSetup& a, const core::FetchPost& b) {
-  const core::IndexShape& shape = a.shape;
-  const core::Router &x = a.router, &y = b.router;
-  return shape.layers == b.shape.layers && shape.tokens == b.shape.tokens &&
-         shape.entries_per_token == b.shape.entries_per_token && a.plan == b.plan &&
-         std::ranges::equal(a.dst_base, b.dst_base) && x.own == y.own && x.domain == y.domain &&
-         x.far == y.far && x.team == y.team && x.num_layers == y.num_layers &&
-         std::equal(x.layers, x.layers + x.num_layers, y.layers);
-}
 
 }  // namespace
 
@@ -52,18 +44,12 @@ Result<core::Capabilities> capabilities_of(const Communicator& communicator) {
 
 class NcclTransport::Impl {
  public:
-  Impl(std::shared_ptr<const DriverApi> driver_api, Communicator& comm, core::Capabilities what)
-      : driver(std::move(driver_api)), communicator(&comm), capabilities(std::move(what)) {}
-
-  /// A fetch with its indices on the GPU; kept for the next of its shape.
-  struct InFlight {
-    explicit InFlight(StreamFetch made) : fetch(std::move(made)) {}
-    StreamFetch fetch;
-    DeviceBytes indices;
-    std::vector<bool> waited;
-    std::uint64_t posted = 0;
-    bool counted = false;
-  };
+  Impl(std::shared_ptr<const DriverApi> driver_api, Communicator& comm, core::Capabilities what,
+       const TransportOptions& how)
+      : driver(std::move(driver_api)),
+        communicator(&comm),
+        capabilities(std::move(what)),
+        options(how) {}
 
   [[nodiscard]] Result<void> open(const core::WindowLayout& wanted, const core::QueueShape& queues,
                                   bool generated) {
@@ -80,24 +66,16 @@ class NcclTransport::Impl {
     const WindowShape storage{
         wanted.kind(),
         gpu ? std::max(wanted.storage_window_bytes(), core::kWindowAlignment) : Bytes{},
-        gpu ? Bytes{} : std::max(wanted.stride(), core::kWindowAlignment)};
+        gpu ? Bytes{} : std::max(wanted.stride(), core::kWindowAlignment),
+        wanted.kind() == core::WindowKind::hybrid_elastic ? wanted.num_segments() : 0};
     auto buffer_made =
         WindowMemory::create(driver, library(), ranks, device,
-                             {core::WindowKind::gpu, wanted.buffer_window_bytes(), {}});
+                             {core::WindowKind::gpu, wanted.buffer_window_bytes(), {}, 0});
     if (!buffer_made) return within(buffer_made.error(), "buffer window");
     buffer_memory.emplace(std::move(*buffer_made));
     auto storage_made = WindowMemory::create(driver, library(), ranks, device, storage);
     if (!storage_made) return within(storage_made.error(), "storage window");
     storage_memory.emplace(std::move(*storage_made));
-    Result<void> fits;
-    if (wanted.kind() == core::WindowKind::hybrid_elastic &&
-        storage_memory->pieces().size() != wanted.num_segments()) {
-      fits =
-          fail(ErrorCode::unsupported, who(), ": hybrid host windows hold one segment a rank of ",
-               "an NVLink domain (", wanted.num_segments(), "), but this host has ",
-               storage_memory->pieces().size(), " ranks");
-    }
-    if (auto all = ranks.agree(fits); !all) return all;
     // No rank may add to a barrier's word that its owner has yet to clear.
     if (auto all = ranks.agree(prepare()); !all) return all;
     for (const auto& [memory, into] : {std::pair{&*buffer_memory, &windows.buffer},
@@ -108,6 +86,8 @@ class NcclTransport::Impl {
     }
     if (auto opened = communicator->open_device(queues); !opened) return opened;
     num_contexts = queues.num_qps;
+    windows.host_storage = gpu ? nullptr : storage_memory->base();
+    pool.emplace(*communicator, windows, options.assist_threads);
     is_open = true;
     return {};
   }
@@ -143,65 +123,14 @@ class NcclTransport::Impl {
     return fmt::format("rank {}", communicator->rank().value);
   }
 
-  /// Every read within both windows, and every index a row; else the first that is not.
-  [[nodiscard]] Result<void> check_reads(const core::FetchPost& fetch) const {
-    const std::uint64_t buffer_end = windows.layout.buffer_window_bytes().count;
-    const std::uint64_t per_layer = fetch.shape.per_layer();
-    if (fetch.indices.size() != fetch.shape.count() ||
-        fetch.dst_base.size() != fetch.shape.layers) {
-      return fail(ErrorCode::invalid_argument, who(), ": ", fetch.indices.size(), " indices and ",
-                  fetch.dst_base.size(), " places for a fetch of ", fetch.shape.layers,
-                  " layers of ", per_layer);
-    }
-    for (std::uint32_t l = 0; l < fetch.shape.layers; ++l) {
-      const core::LayerPlace& place = fetch.router.layers[l];
-      for (std::uint64_t i = 0; i < per_layer; ++i) {
-        const std::int64_t index = fetch.indices[l * per_layer + i];
-        const std::uint64_t dst = fetch.dst_base[l] + i * place.row_bytes;
-        const bool row = index >= -1 && index < static_cast<std::int64_t>(place.rows);
-        const std::uint64_t src = row && index >= 0 ? fetch.router.route(l, index).owner_offset : 0;
-        const bool within_storage =
-            row && (index < 0 || src + place.row_bytes <= windows.layout.stride().count);
-        if (within_storage && dst + place.row_bytes <= buffer_end) continue;
-        return fail(ErrorCode::out_of_range, who(), ": layer ", l, ", token ",
-                    i / fetch.shape.entries_per_token, ", slot ", i % fetch.shape.entries_per_token,
-                    ": row ", index, " of ", place.rows, " to buffer offset ", dst, ": ",
-                    place.row_bytes,
-                    within_storage ? " bytes end past the buffer window of "
-                                   : " bytes are not within the storage segment of ",
-                    within_storage ? buffer_end : windows.layout.stride().count, " bytes");
-      }
-    }
-    return {};
-  }
-
-  [[nodiscard]] Result<std::unique_ptr<InFlight>> make_fetch(const core::FetchPost& post) {
-    const auto found =
-        std::ranges::find_if(idle, [&](const auto& f) { return same(f->fetch.setup(), post); });
-    if (found != idle.end()) {
-      auto out = std::move(*found);
-      idle.erase(found);
-      return out;
-    }
-    auto fetch = StreamFetch::create(
-        *communicator, windows,
-        {post.router, post.plan, post.shape, {post.dst_base.begin(), post.dst_base.end()}});
-    if (!fetch) return tl::unexpected(fetch.error());
-    auto out = std::make_unique<InFlight>(std::move(*fetch));
-    auto indices = make_device_bytes(post.indices.size_bytes());
-    if (!indices) return tl::unexpected(indices.error());
-    out->indices = std::move(*indices);
-    return out;
-  }
-
   [[nodiscard]] Result<core::Ticket> post(const core::FetchPost& fetch) {
     if (!is_open) return fail(ErrorCode::invalid_argument, who(), ": post before open");
-    if (auto right = check_reads(fetch); !right) return tl::unexpected(right.error());
-    auto made = make_fetch(fetch);
+    if (auto right = check_reads(fetch, windows.layout); !right) {
+      return within(right.error(), who());
+    }
+    auto made = pool->take(fetch);
     if (!made) return tl::unexpected(made.error());
-    InFlight& state = **made;
-    state.waited.assign(fetch.shape.layers, false);
-    state.counted = false;
+    PooledFetch& state = **made;
     if (!fetch.indices.empty()) {
       // From pageable memory: the bytes are copied before the call returns.
       Result<void> started = check_cuda(
@@ -242,18 +171,19 @@ class NcclTransport::Impl {
     if (found == in_flight.end()) {
       return fail(ErrorCode::invalid_argument, who(), ": ticket ", ticket.id, " is not in flight");
     }
-    InFlight& state = *found->second;
-    if (state.counted) return core::IssueCounts{state.posted, 0};
+    PooledFetch& state = *found->second;
+    if (state.counted) return state.posted;
     if (auto joined = join("issuing a fetch", limit); !joined) {
       return tl::unexpected(joined.error());
     }
     const auto posted =
-        state.waited.empty() || !state.indices ? std::uint64_t{0} : state.fetch.count_posted();
+        state.waited.empty() || !state.indices ? core::IssueCounts{} : state.fetch.count_posted();
     if (!posted) return tl::unexpected(posted.error());
     state.posted = *posted;
     state.counted = true;
-    requests += state.posted;
-    return core::IssueCounts{state.posted, 0};
+    requests += state.posted.requests;
+    doorbells += state.posted.doorbells;
+    return state.posted;
   }
 
   [[nodiscard]] Result<void> wait(core::Ticket ticket, LayerIndex layer, Nanos limit) {
@@ -263,7 +193,7 @@ class NcclTransport::Impl {
       return fail(ErrorCode::invalid_argument, who(), ": ticket ", ticket.id, ", layer ",
                   layer.value, " is not in flight");
     }
-    InFlight& state = *found->second;
+    PooledFetch& state = *found->second;
     if (state.indices) {
       const Nanos start = steady_now();
       if (auto posted = issued(ticket, limit); !posted) return tl::unexpected(posted.error());
@@ -277,8 +207,8 @@ class NcclTransport::Impl {
     }
     state.waited[layer.value] = true;
     if (std::ranges::all_of(state.waited, [](bool w) { return w; })) {
-      completions += state.posted;
-      idle.push_back(std::move(found->second));
+      completions += state.posted.requests;
+      pool->give_back(std::move(found->second));
       in_flight.erase(found);
     }
     return {};
@@ -315,22 +245,24 @@ class NcclTransport::Impl {
   std::shared_ptr<const DriverApi> driver;
   Communicator* communicator;
   core::Capabilities capabilities;
+  TransportOptions options;
   std::optional<WindowMemory> buffer_memory, storage_memory;
   FetchWindows windows;
   OwnedStream stream;
   OwnedEvent done;
   std::optional<kernels::ErrorRecordBox> errors;
-  std::map<std::uint64_t, std::unique_ptr<InFlight>> in_flight;
-  std::vector<std::unique_ptr<InFlight>> idle;
+  std::optional<FetchPool> pool;
+  std::map<std::uint64_t, std::unique_ptr<PooledFetch>> in_flight;
   std::uint64_t next_ticket = 1, barriers = 0, cycles_per_us = 1;
-  std::uint64_t requests = 0, completions = 0;
+  std::uint64_t requests = 0, completions = 0, doorbells = 0;
   std::uint32_t num_contexts = 0;
   bool is_open = false;
 };
 
 NcclTransport::NcclTransport(std::shared_ptr<const DriverApi> driver, Communicator& communicator,
-                             core::Capabilities capabilities)
-    : impl_(std::make_unique<Impl>(std::move(driver), communicator, std::move(capabilities))) {}
+                             core::Capabilities capabilities, const TransportOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(driver), communicator, std::move(capabilities),
+                                   options)) {}
 NcclTransport::~NcclTransport() = default;
 
 const core::Capabilities& NcclTransport::capabilities() const { return impl_->capabilities; }
@@ -339,6 +271,7 @@ const core::RankGrid& NcclTransport::grid() const { return impl_->communicator->
 Nanos NcclTransport::now() const { return steady_now(); }
 std::uint64_t NcclTransport::requests() const { return impl_->requests; }
 std::uint64_t NcclTransport::completions() const { return impl_->completions; }
+std::uint64_t NcclTransport::doorbells() const { return impl_->doorbells; }
 
 Result<void> NcclTransport::open(const core::WindowLayout& layout, const core::QueueShape& queues,
                                  std::optional<core::SegmentFunction> segment) {
@@ -396,6 +329,22 @@ Result<StreamFetch> NcclTransport::prepare(const StreamFetchSetup& setup) const 
     return fail(ErrorCode::invalid_argument, impl_->who(), ": prepare before open");
   }
   return StreamFetch::create(*impl_->communicator, impl_->windows, setup);
+}
+
+Result<VersionedFetch> NcclTransport::prepare(const VersionedFetchSetup& setup) const {
+  if (!impl_->is_open) {
+    return fail(ErrorCode::invalid_argument, impl_->who(), ": prepare before open");
+  }
+  return VersionedFetch::create(*impl_->communicator, impl_->windows, setup);
+}
+
+Result<DeviceHandles> NcclTransport::handles() const {
+  if (!impl_->is_open) {
+    return fail(ErrorCode::invalid_argument, impl_->who(), ": handles before open");
+  }
+  return DeviceHandles{impl_->communicator->device(), impl_->windows.storage->handle,
+                       impl_->windows.buffer->handle, impl_->windows.storage->base,
+                       impl_->windows.buffer->base, impl_->cycles_per_us};
 }
 
 }  // namespace engram::nccl

@@ -47,6 +47,7 @@ Result<std::unique_ptr<RankSession>> RankSession::create(rendezvous::Rendezvous&
   if (!made) return tl::unexpected(made.error());
   std::unique_ptr<RankSession> session(new RankSession);
   session->driver_ = loaded->driver;
+  session->transport_options_ = options.transport;
   session->communicator_.emplace(std::move(*made));
   auto capabilities = ranks.agree_on(capabilities_of(*session->communicator_));
   if (!capabilities) return tl::unexpected(capabilities.error());
@@ -79,7 +80,7 @@ Result<core::BackendStats> RankSession::run(const core::RankMain& main) {
     return tl::unexpected(set.error());
   }
   // Destroyed last: its memory lies under the communicator's windows.
-  NcclTransport transport(driver_, *communicator_, capabilities_);
+  NcclTransport transport(driver_, *communicator_, capabilities_, transport_options_);
   const Result<void> mine = main(transport);
   const Result<void> all = communicator_->ranks().agree(mine);
   const Result<void> released = communicator_->release();
@@ -93,6 +94,7 @@ Result<core::BackendStats> RankSession::run(const core::RankMain& main) {
   core::BackendStats stats;
   stats.requests = transport.requests();
   stats.completions = transport.completions();
+  stats.doorbells = transport.doorbells();
   stats.queues = communicator_->plan().has_network()
                      ? std::uint64_t{communicator_->plan().num_qps} * grid().num_ranks()
                      : 0;

@@ -29,6 +29,7 @@ class RankSession {
   std::shared_ptr<const DriverApi> driver_;
   std::optional<Communicator> communicator_;
   core::Capabilities capabilities_;
+  TransportOptions transport_options_;
   std::optional<Error> broken_;  ///< why no further run is possible
 };
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cuda_memory.hpp"
-#include "engram/kernels/fetch_rows.hpp"
+#include "direct_rows.hpp"
 #include "engram/nccl/network_fetch.hpp"
 
 namespace engram::nccl {
@@ -12,11 +12,8 @@ namespace {
 
 using core::Path;
 
-/// Layers that one launch of the gather kernels can take.
-struct Gather {
-  std::uint32_t first_layer = 0;
-  kernels::GatherRowsArgs args;
-  kernels::FetchPlan plan;
+/// A launch of the gather kernels, and where its workspace lies.
+struct Gather : DirectGather {
   Bytes workspace_offset, workspace;
 };
 
@@ -42,12 +39,6 @@ bool reads_network(const core::Router& router) {
          (grid.num_rdma > 1 && router.far == Path::rdma);
 }
 
-kernels::RowPath slowest_load(const core::Router& router) {
-  if (router.own == Path::host || router.domain == Path::host) return kernels::RowPath::host;
-  const bool peers = router.grid.num_nvlink > 1 && router.domain == Path::nvlink;
-  return peers ? kernels::RowPath::nvlink : kernels::RowPath::own_memory;
-}
-
 /// Where each owner's segment lies for this GPU; null where the network serves it.
 std::vector<const std::byte*> segments(const core::Router& router, const FetchWindows& windows) {
   const core::RankGrid& grid = router.grid;
@@ -59,6 +50,23 @@ std::vector<const std::byte*> segments(const core::Router& router, const FetchWi
         windows.layout.num_segments() == 1 ? 0 : grid.scaleup_index(Rank{r});
     out[r] = windows.storage->lsa_pointer(Peer{grid.nvlink_index(Rank{r})},
                                           segment * windows.layout.stride());
+  }
+  return out;
+}
+
+/// The same for this process's CPU: its own segment, and in a hybrid window those of its domain.
+std::vector<const std::byte*> host_segments(const core::Router& router,
+                                            const FetchWindows& windows) {
+  const core::RankGrid& grid = router.grid;
+  std::vector<const std::byte*> out(grid.num_ranks(), nullptr);
+  if (windows.host_storage == nullptr) return out;
+  const bool own_alone = windows.layout.num_segments() == 1;
+  for (std::uint32_t r = 0; r < out.size(); ++r) {
+    const bool reached =
+        Rank{r} == router.self || (!own_alone && grid.same_domain(Rank{r}, router.self));
+    if (!reached || router.path_to(Rank{r}) != Path::host) continue;
+    const std::uint32_t segment = own_alone ? 0 : grid.scaleup_index(Rank{r});
+    out[r] = windows.host_storage + (segment * windows.layout.stride()).count;
   }
   return out;
 }
@@ -127,15 +135,16 @@ class StreamFetch::Impl {
 
   [[nodiscard]] Result<void> issue(const std::int64_t* indices, cudaStream_t stream) {
     network.reads.indices = indices;
-    if (uses_network) {
-      // Posting and loading side by side: the issue kernel holds few SMs.
+    const bool aside = uses_network || assisted || !setup.scales.empty();
+    if (aside) {
       Result<void> forked = check_cuda(cudaEventRecord(fork.get(), stream), "fork");
       if (forked) forked = check_cuda(cudaStreamWaitEvent(side.get(), fork.get()), "fork");
-      if (forked) forked = launch_issue_reads(network, side.get());
+      if (forked) forked = launch_aside(indices);
       if (forked) forked = check_cuda(cudaEventRecord(join.get(), side.get()), "join");
       if (!forked) return forked;
     }
     for (Gather& gather : gathers) {
+      if (!gather.loads) continue;
       gather.args.indices = indices + gather.first_layer * setup.shape.per_layer();
       if (auto launched = kernels::launch_fetch_rows(gather.args, gather.plan,
                                                      memory.get() + gather.workspace_offset.count,
@@ -144,7 +153,7 @@ class StreamFetch::Impl {
         return launched;
       }
     }
-    if (uses_network) {
+    if (aside) {
       if (auto joined = check_cuda(cudaStreamWaitEvent(stream, join.get()), "join"); !joined) {
         return joined;
       }
@@ -168,8 +177,17 @@ class StreamFetch::Impl {
     return launch_wait_reads(network, layer, us * cycles_per_us, stream);
   }
 
-  [[nodiscard]] Result<std::uint64_t> count_posted() const {
-    if (!uses_network) return std::uint64_t{0};
+  [[nodiscard]] std::vector<kernels::FetchPlan> plans() const {
+    std::vector<kernels::FetchPlan> out;
+    for (const Gather& gather : gathers) {
+      out.push_back(gather.plan);
+      out.back().assisted = gather.assisted.has_value();
+    }
+    return out;
+  }
+
+  [[nodiscard]] Result<core::IssueCounts> count_posted() const {
+    if (!uses_network) return core::IssueCounts{};
     std::vector<core::UnitTicket<ncclGinRequest_t>> tickets(network.num_tickets());
     if (auto read =
             check_cuda(cudaMemcpy(tickets.data(), network.tickets,
@@ -178,67 +196,93 @@ class StreamFetch::Impl {
         !read) {
       return tl::unexpected(read.error());
     }
-    std::uint64_t posted = 0;
-    for (const auto& ticket : tickets) posted += ticket.posted;
-    return posted;
+    core::IssueCounts counts;
+    for (const auto& ticket : tickets) {
+      counts.requests += ticket.posted;
+      counts.doorbells += ticket.doorbells;
+    }
+    return counts;
   }
 
   StreamFetchSetup setup;
   std::unique_ptr<kernels::ErrorRecordBox> errors;
   bool uses_network = false;
+  bool assisted = false;  ///< host threads gather some rows
 
  private:
-  /// Neighbouring layers with rows of one size that lie behind each other share a launch.
   [[nodiscard]] Result<void> plan_gathers(const FetchWindows& windows,
                                           const std::vector<const std::byte*>& owners, int num_sms,
                                           Parts& parts) {
-    const core::IndexShape& shape = setup.shape;
-    if (setup.dst_base.size() != shape.layers || shape.layers > places.size()) {
-      return fail(ErrorCode::invalid_argument, "a fetch of ", shape.layers, " layers with ",
-                  setup.dst_base.size(), " places for rows, from a table of ", places.size());
-    }
-    std::uint32_t layer = 0;
-    while (layer < shape.layers && shape.per_layer() > 0) {
-      Gather gather;
-      gather.first_layer = layer;
-      const std::uint64_t row = places[layer].row_bytes;
-      const std::uint64_t layer_bytes = shape.per_layer() * row;
-      std::uint32_t count = 0;
-      Bytes span;
-      for (; layer < shape.layers && count < kernels::kMaxLayers; ++layer, ++count) {
-        const core::LayerPlace& place = places[layer];
-        const bool follows =
-            setup.dst_base[layer] == setup.dst_base[gather.first_layer] + count * layer_bytes;
-        if (place.row_bytes != row || !follows) break;
-        gather.args.layers[count] = {
-            kernels::FastDivide(std::max<std::uint64_t>(1, place.rows_per_rank)),
-            static_cast<std::int64_t>(place.rows), place.base_offset, 0};
-        span += place.rows * Bytes{row};
-      }
-      gather.args.num_layers = static_cast<int>(count);
-      gather.args.fetched = windows.buffer->base + setup.dst_base[gather.first_layer];
-      gather.args.num_tokens = static_cast<std::int64_t>(shape.tokens);
-      gather.args.entries_per_token = static_cast<int>(shape.entries_per_token);
-      gather.args.row_bytes = static_cast<int>(row);
-      gather.args.error = errors->sink();
-      gather.args.rank = static_cast<int>(setup.router.self.value);
-      gather.args.owners.num_owners = static_cast<int>(owners.size());
-      std::copy_n(owners.begin(), std::min<std::size_t>(owners.size(), kernels::kInlineOwners),
-                  gather.args.owners.inline_base.begin());
-      const int blocks = static_cast<int>(setup.plan.direct_blocks);
-      auto planned = kernels::plan_fetch(
-          {.gather = kernels::shape_of(gather.args, num_sms, blocks < num_sms ? blocks : 0,
-                                       slowest_load(setup.router)),
-           .span = span});
-      if (!planned) return tl::unexpected(planned.error());
-      gather.plan = *planned;
-      auto need = kernels::fetch_workspace(gather.args, gather.plan);
+    DirectRowsInput input{.router = setup.router,
+                          .places = places,
+                          .shape = setup.shape,
+                          .dst_base = setup.dst_base,
+                          .buffer = windows.buffer->base,
+                          .owners = owners,
+                          .host_owners = host_segments(setup.router, windows),
+                          .num_sms = num_sms,
+                          .sm_limit = static_cast<int>(setup.plan.direct_blocks),
+                          .distinct_share = setup.distinct_share,
+                          .assist = {},
+                          .errors = errors->sink()};
+    if (setup.assist) input.assist = setup.assist->options();
+    const auto planned = plan_direct_rows(input);
+    if (!planned) return tl::unexpected(planned.error());
+    for (const DirectGather& direct : *planned) {
+      Gather gather{direct, {}, {}};
+      assisted |= gather.assisted.has_value();
+      const auto need = kernels::fetch_workspace(gather.args, gather.plan);
       if (!need) return tl::unexpected(need.error());
       gather.workspace = *need;
       gather.workspace_offset = parts.add(need->count);
       gathers.push_back(gather);
     }
+    return check_scales();
+  }
+
+  [[nodiscard]] Result<void> check_scales() const {
+    for (const FetchScales& scales : setup.scales) {
+      const bool fits = scales.layer.value < setup.shape.layers && scales.packs_per_row > 0 &&
+                        scales.packs != nullptr && scales.out != nullptr;
+      if (fits) continue;
+      return fail(ErrorCode::invalid_argument, "scales of layer ", scales.layer.value, " of ",
+                  setup.shape.layers, ", ", scales.packs_per_row,
+                  " packs a row: a layer of the fetch, packs and addresses are needed");
+    }
     return {};
+  }
+
+  [[nodiscard]] Result<void> gather_scales(const std::int64_t* indices, cudaStream_t stream) const {
+    for (const FetchScales& scales : setup.scales) {
+      const auto rows = static_cast<std::int64_t>(places[scales.layer.value].rows);
+      kernels::GatherScalesArgs args;
+      args.indices = indices + scales.layer.value * setup.shape.per_layer();
+      args.scales = scales.out;
+      args.num_tokens = static_cast<std::int64_t>(setup.shape.tokens);
+      args.entries_per_token = static_cast<int>(setup.shape.entries_per_token);
+      args.packs_per_row = scales.packs_per_row;
+      args.layout = scales.layout;
+      args.num_rows = rows;
+      args.entries_per_owner = kernels::FastDivide(std::max<std::uint64_t>(1, rows));
+      args.owners.inline_base[0] = reinterpret_cast<const std::byte*>(scales.packs);
+      args.owners.num_owners = 1;
+      args.error = errors->sink();
+      args.rank = static_cast<int>(setup.router.self.value);
+      args.layer = static_cast<int>(scales.layer.value);
+      if (auto launched = kernels::launch_gather_scales(args, stream); !launched) return launched;
+    }
+    return {};
+  }
+
+  /// What runs beside the rows reached by loads: posting, scales, host threads.
+  [[nodiscard]] Result<void> launch_aside(const std::int64_t* indices) {
+    Result<void> done = uses_network ? launch_issue_reads(network, side.get()) : Result<void>{};
+    for (Gather& gather : gathers) {
+      if (!done || !gather.assisted) continue;
+      gather.assisted->indices = indices + gather.first_layer * setup.shape.per_layer();
+      done = setup.assist->launch(*gather.assisted, side.get());
+    }
+    return done ? gather_scales(indices, side.get()) : done;
   }
 
   [[nodiscard]] Result<void> set_network(const Communicator& communicator,
@@ -319,7 +363,8 @@ Result<void> StreamFetch::check() {
   return tl::unexpected(kernels::to_error(*record));
 }
 bool StreamFetch::uses_network() const { return impl_->uses_network; }
-Result<std::uint64_t> StreamFetch::count_posted() const { return impl_->count_posted(); }
+Result<core::IssueCounts> StreamFetch::count_posted() const { return impl_->count_posted(); }
+std::vector<kernels::FetchPlan> StreamFetch::plans() const { return impl_->plans(); }
 const StreamFetchSetup& StreamFetch::setup() const { return impl_->setup; }
 
 }  // namespace engram::nccl

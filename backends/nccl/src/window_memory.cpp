@@ -15,7 +15,8 @@ namespace {
 using rendezvous::FileDescriptor;
 using rendezvous::Rendezvous;
 
-Result<std::vector<Rank>> ranks_of_this_host(Rendezvous& ranks, const WindowShape& shape) {
+/// The ranks of this host that share segments with this one; all have asked for the same window.
+Result<std::vector<Rank>> sharing_ranks_of(Rendezvous& ranks, const WindowShape& shape) {
   struct Facts {
     rendezvous::HostKey host;
     WindowShape shape;
@@ -35,16 +36,17 @@ Result<std::vector<Rank>> ranks_of_this_host(Rendezvous& ranks, const WindowShap
                   shape.segment_bytes.count, " B");
     }
   }
-  for (std::uint32_t r = 0; r < ranks.num_ranks(); ++r) {
+  if (shape.kind != core::WindowKind::hybrid_elastic) return here;
+  for (std::uint32_t r = 0; r < ranks.num_ranks() && shape.sharing_ranks == 0; ++r) {
     const auto there = static_cast<std::size_t>(std::count_if(
         facts->begin(), facts->end(), [&](const Facts& f) { return f.host == (*facts)[r].host; }));
-    if (shape.kind == core::WindowKind::hybrid_elastic && there != here.size()) {
+    if (there != here.size()) {
       return fail(ErrorCode::invalid_argument, "the host of rank ", r, " has ", there,
                   " ranks, the host of rank ", ranks.rank().value, " has ", here.size(),
                   "; hybrid windows need the same number on each");
     }
   }
-  return here;
+  return sharing_group(here, ranks.rank(), shape.sharing_ranks);
 }
 
 CUmemAllocationHandleType driver_type(HandleType type) {
@@ -295,7 +297,7 @@ Result<WindowMemory> WindowMemory::create(std::shared_ptr<const DriverApi> drive
                                           std::shared_ptr<const NcclLibrary> library,
                                           Rendezvous& ranks, int device, const WindowShape& shape,
                                           const rendezvous::HandlePassing& how) {
-  const auto here = ranks.agree_on(ranks_of_this_host(ranks, shape));
+  const auto here = ranks.agree_on(sharing_ranks_of(ranks, shape));
   if (!here) return tl::unexpected<Error>(here.error());
   auto impl = std::make_unique<Impl>(std::move(driver), std::move(library), device, shape);
   Result<void> built;

@@ -1,6 +1,7 @@
 #include "engram/nccl/window_pieces.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace engram::nccl {
 namespace {
@@ -8,6 +9,21 @@ namespace {
 constexpr std::uint64_t kMaxWindowBytes = 1ull << 47;
 
 }  // namespace
+
+Result<std::vector<Rank>> sharing_group(const std::vector<Rank>& host_ranks, Rank self,
+                                        std::uint32_t sharing_ranks) {
+  if (sharing_ranks == 0) return host_ranks;
+  const std::uint32_t first = self.value / sharing_ranks * sharing_ranks;
+  std::vector<Rank> group;
+  std::ranges::copy_if(host_ranks, std::back_inserter(group), [&](Rank rank) {
+    return rank.value >= first && rank.value < first + sharing_ranks;
+  });
+  if (group.size() == sharing_ranks) return group;
+  return fail(ErrorCode::unsupported, "hybrid host windows hold one segment a rank of an NVLink ",
+              "domain: ranks ", first, " to ", first + sharing_ranks - 1, ", but only ",
+              group.size(), " of them are on the host of rank ", self.value,
+              "; segments are shared by processes of one host: use direct mode");
+}
 
 Result<std::vector<WindowPiece>> pieces_of(const WindowShape& shape, Rank self,
                                            const std::vector<Rank>& host_ranks) {

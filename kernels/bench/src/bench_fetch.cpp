@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -161,10 +162,14 @@ double Run::add(Measurement about, How how, const Fetch& fetch, const Target& ta
 }
 
 Result<BenchFetchReport> bench_fetch(const BenchFetchOptions& options) {
+  const auto wanted = [&](const Group& group) {
+    return std::string_view(group.name).find(options.only) != std::string_view::npos;
+  };
+  if (std::ranges::none_of(kGroups, wanted)) return BenchFetchReport{};
   try {
     Run run(options);
     for (const auto& group : kGroups) {
-      if (std::string_view(group.name).find(options.only) == std::string_view::npos) continue;
+      if (!wanted(group)) continue;
       if (group.needs_peer && run.options.peer < 0) {
         run.report.skipped.push_back(std::string(group.name) + ": no second GPU within reach");
       } else if (group.needs_host && run.host_table == nullptr) {

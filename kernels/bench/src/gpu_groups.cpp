@@ -188,7 +188,15 @@ void run_split(Run& run) {
   // 264 = 256 + 8 bytes: tails of both GPUs' rows replicated at the start of the own table.
   const auto whole = make_fetch(run, From::peer, kManyRows, 256);
   const double rows256 = run.add({.group = "split", .name = "256 B rows"}, How::queued, whole);
-  const double limit = rows256 * 264 / 256;  // the same bytes a second
+  const double all_sms = rows256 * 264 / 256;  // the same bytes a second
+  double limit = all_sms;
+  // The 256-byte rows on as few SMs.
+  const auto few_limit = [&run](int sms) {
+    const auto few = make_fetch(run, From::peer, kManyRows, 256, sms);
+    return run.add({.group = "split", .name = "256 B rows, " + std::to_string(sms) + " SMs"},
+                   How::queued, few) *
+           264 / 256;
+  };
   const Target target{.text = ">= 95 % of the 256 B rate", .least_of_limit = 0.95};
   auto view = run.gpu_view(256);
   // Own table: tails first, rows of the first owner not used; the peer's 256 B rows as they are.
@@ -198,15 +206,18 @@ void run_split(Run& run) {
   args.tail.owners.inline_base[0] = run.own_table.get();
   args.tail.owners.num_owners = 1;
   const auto indices = draw(run, From::peer, kManyRows, 256, run.options.device, kSets);
-  for (const int sms : {0, 8}) {
+  for (const int sms : {0, 8, 16}) {
+    if (sms > 0) limit = few_limit(sms);
     const Fetch replicated(*run.reader, args, indices, run.gather_plan(args, sms),
                            expected_words(view));
     run.add({.group = "split",
-             .name = std::string("264 B as 256 + 8, tails replicated") + (sms > 0 ? ", 8 SMs" : ""),
+             .name = "264 B as 256 + 8, tails replicated" +
+                     (sms > 0 ? ", " + std::to_string(sms) + " SMs" : std::string()),
              .limit = "256 B rate",
              .limit_us = limit},
-            How::queued, replicated, sms > 0 ? Target{} : target);
+            How::queued, replicated, target);
   }
+  limit = all_sms;
   args.tail.replicated = false;
   args.tail.owners.inline_base = {run.own_table.get(), run.peer_table.get()};
   args.tail.owners.num_owners = 2;

@@ -15,7 +15,7 @@ struct BenchArguments {
 
 ExitStatus bench(const BenchArguments& arguments, Console& console) {
   const auto outcome = bench_fetch(
-      arguments.request, [&](std::string_view line) { console.out << line << std::flush; });
+      arguments.request, console.environment, [&](std::string_view line) { console.out << line << std::flush; });
   if (!outcome) return report_error(console, outcome.error());
   for (const std::string& skipped : outcome->skipped) console.out << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
@@ -35,8 +35,9 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   group->require_subcommand(1);
   auto* command = group->add_subcommand(
       "fetch",
-      "rows by loads: sizes, min/median/max, GB/s, M rows/s and wrong bytes, each beside "
-      "the limit measured in the same run");
+      "rows by loads and, in the groups \"stream\", by fetches as an engine makes them: sizes, "
+      "min/median/max, GB/s, M rows/s and wrong bytes, each beside the limit measured in the "
+      "same run");
   auto arguments = std::make_shared<BenchArguments>();
   BenchRequest& request = arguments->request;
   command->add_option("--device", request.device, "GPU that fetches");
@@ -45,6 +46,9 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--repeats", request.repeats, "timed launches a case")
       ->check(CLI::PositiveNumber);
+  command->add_option("--assist-threads", request.assist_threads,
+                      "host threads that gather host rows; 0: none")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--only", request.only, "groups whose name contains this");
   command->add_option("--json", arguments->json, "the figures as JSON")->type_name("FILE");
   add_example(*command, "engram bench fetch --only default --host-gib 0");

@@ -78,6 +78,7 @@ template <class Request>
 struct UnitTicket {
   Request request{};
   std::uint64_t posted = 0;
+  std::uint64_t doorbells = 0;  ///< that the unit asked for; a flush may ring another
 };
 
 template <GinContext Gin, ReadSource Source>
@@ -110,7 +111,7 @@ struct UnitQueue {
   std::uint32_t layer, peer;
   std::uint32_t first = 0;  ///< where the oldest pending read stands in the ring
   std::uint32_t pending = 0, unrung = 0;
-  std::uint64_t posted = 0;
+  std::uint64_t posted = 0, doorbells = 0;
 
   /// A batch and one more scan fit.
   static constexpr std::uint32_t kRing = 2 * kWarpLanes;
@@ -131,6 +132,7 @@ struct UnitQueue {
                    [&](std::uint32_t lane) { post(found(lane), Ring::later); });
     if (ring) warp.once([&] { post(found(count - 1), rings ? Ring::now : Ring::later); });
     posted += count;
+    doorbells += rings;
     unrung = ring ? 0 : unrung + count;
     pending -= count;
     first = (first + count) % kRing;
@@ -220,6 +222,7 @@ ENGRAM_HD void issue_reads(const Gin& gin, Warp& warp, std::uint32_t qp, std::ui
       warp.once([&] {
         auto& ticket = args.ticket(layer, qp, unit);
         ticket.posted = queue.posted;
+        ticket.doorbells = queue.doorbells;
         if (queue.posted > 0) ticket.request = gin.flush_async(args.team, queue.peer);
       });
     }

@@ -78,6 +78,12 @@ concept WarpGroup = requires(W warp, std::uint32_t count, std::byte* dst, const 
   { warp.scratch() } -> std::same_as<std::uint64_t*>;           // 2 * 32 words of this warp
   { warp.copy(dst, src, bytes) } -> std::same_as<void>;         // by all lanes; src may be a peer's
   { warp.zero(dst, bytes) } -> std::same_as<void>;
+  // As copy, past caches: bytes as they are in memory now. Ordered by fence alone.
+  { warp.copy_fresh(dst, src, bytes) } -> std::same_as<void>;
+  // The same for 8 bytes, by the calling lane.
+  { warp.copy_word(dst, src) } -> std::same_as<void>;
+  // What this warp did before it comes before what it does after, for everyone in the domain.
+  { warp.fence() } -> std::same_as<void>;
   // A release add of system scope to a word that peers in the NVLink domain read.
   { warp.add_release(word, add) } -> std::same_as<void>;
   { warp.load_word(word) } -> std::same_as<std::int32_t>;

@@ -53,6 +53,36 @@ class CudaWarp {
     __syncwarp();
   }
 
+  __device__ void copy_fresh(std::byte* dst, const std::byte* src, std::uint64_t bytes) const {
+    const auto both =
+        reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src) | bytes;
+    if (both % 16 == 0) {
+      for (std::uint64_t at = 16 * lane_; at < bytes; at += 16 * core::kWarpLanes) {
+        uint4 v;
+        asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                     : "l"(__cvta_generic_to_global(src + at))
+                     : "memory");
+        *reinterpret_cast<uint4*>(dst + at) = v;
+      }
+    } else {
+      for (std::uint64_t at = 4 * lane_; at < bytes; at += 4 * core::kWarpLanes) {
+        *reinterpret_cast<std::uint32_t*>(dst + at) =
+            *reinterpret_cast<const volatile std::uint32_t*>(src + at);
+      }
+    }
+    __syncwarp();
+  }
+  __device__ void copy_word(std::byte* dst, const std::byte* src) const {
+    *reinterpret_cast<std::uint64_t*>(dst) = *reinterpret_cast<const volatile std::uint64_t*>(src);
+  }
+  __device__ void fence() const {
+    // Twice: what another lane read before the meeting must not pass what this one reads after it.
+    __threadfence_system();
+    __syncwarp();
+    __threadfence_system();
+  }
+
   __device__ void add_release(std::int32_t* word, std::int32_t add) const {
     SystemWord(*word).fetch_add(add, cuda::memory_order_release);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "engram/core/result.hpp"
 #include "engram/core/units.hpp"
@@ -55,6 +56,7 @@ struct FetchShape {
   Bytes span{};  ///< from the first to the last byte that indices may reach there
   std::optional<double> distinct_share{};  ///< distinct rows / rows, where the caller knows it
   int assist_threads = 0;                  ///< of a HostAssist that is ready; 0 = none
+  double assist_share = 1.0;               ///< of the rows, that its threads reach; loads do the rest
 };
 
 /// What a fetch does, and what the planner expects it to take.
@@ -70,6 +72,11 @@ struct FetchPlan {
 /// rows are made unique from 1e5 rows when at most half are distinct.
 /// Errors: those of plan_gather.
 [[nodiscard]] Result<FetchPlan> plan_fetch(const FetchShape& shape);
+
+/// distinct_share of a fetch like `indices` (-1 = no row, not counted), from its first `sample` ones:
+/// a few too many, for rows that come again later are not seen. 1 where there is no row.
+[[nodiscard]] double estimate_distinct_share(std::span<const std::int64_t> indices,
+                                             std::size_t sample = 1 << 17);
 
 /// Time to read `num_rows` rows of host memory by SM loads. Translation decides: about 512 MiB are
 /// within reach at 51.4 GB/s; beyond, random rows come at 60 M/s (2 GiB) falling to 31 M/s

@@ -35,6 +35,7 @@ class HostAssist {
   /// threads must be alive at each replay.
   /// Errors: invalid_argument naming the size past what create() was given.
   [[nodiscard]] Result<void> launch(const GatherRowsArgs& args, cudaStream_t stream);
+  [[nodiscard]] const HostAssistOptions& options() const;
 
  private:
   struct Impl;

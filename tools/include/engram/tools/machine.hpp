@@ -31,6 +31,7 @@ struct BenchRequest {
   int device = 0, peer = 1;  ///< peer -1: no rows over NVLink
   double host_gib = 16;      ///< host table; 0: no host rows
   int repeats = 20;
+  int assist_threads = 24;  ///< that gather host rows; 0: none
   std::string only;  ///< groups whose name contains this; empty: all
 };
 struct BenchOutcome {
@@ -41,6 +42,7 @@ struct BenchOutcome {
 /// Tells `line` the head of the table, then a line a measurement as it ends.
 /// Errors: unsupported in a build without CUDA or on a machine without a GPU; internal.
 [[nodiscard]] Result<BenchOutcome> bench_fetch(const BenchRequest& request,
+                                               const Environment& environment,
                                                const std::function<void(std::string_view)>& line);
 
 }  // namespace engram::tools

@@ -75,6 +75,11 @@ class HostWarp {
   [[nodiscard]] std::uint64_t* scratch() { return warp_->scratch(); }
   void copy(std::byte* dst, const std::byte* src, std::uint64_t bytes);
   void zero(std::byte* dst, std::uint64_t bytes);
+  void copy_fresh(std::byte* dst, const std::byte* src, std::uint64_t bytes) {
+    copy(dst, src, bytes);
+  }
+  void copy_word(std::byte* dst, const std::byte* src) { copy(dst, src, sizeof(std::uint64_t)); }
+  void fence();
   void add_release(std::int32_t* word, std::int32_t add);
   [[nodiscard]] std::int32_t load_word(std::int32_t* word);
   [[nodiscard]] core::WaitStatus wait_word(std::int32_t* word, std::int32_t goal,

@@ -9,6 +9,7 @@
 #include "engram/nccl/communicator.hpp"
 #include "engram/nccl/doctor.hpp"
 #include "engram/nccl/library.hpp"
+#include "engram/nccl/nccl_transport.hpp"
 #include "engram/rendezvous/rendezvous.hpp"
 
 namespace engram::nccl {
@@ -21,6 +22,7 @@ struct NcclOptions {
   LibraryOptions library;
   DeviceOptions device_options;  ///< QPs and depth follow the first table that is opened
   NcclSettings settings;         ///< what the process's environment tells NCCL
+  TransportOptions transport;
   Nanos call_limit = std::chrono::seconds(60);  ///< of each collective call of NCCL
   std::optional<ncclComm_t> existing;           ///< a framework's communicator to adopt
 };

@@ -9,12 +9,28 @@
 #include "engram/nccl/communicator.hpp"
 #include "engram/nccl/driver.hpp"
 #include "engram/nccl/stream_fetch.hpp"
+#include "engram/nccl/versioned_fetch.hpp"
 
 namespace engram::nccl {
 
 /// What a communicator offers: the network where NCCL has a GIN type, loads within the NVLink
 /// domain. Errors: internal with CUDA's words.
 [[nodiscard]] Result<core::Capabilities> capabilities_of(const Communicator& communicator);
+
+struct TransportOptions {
+  /// Host threads that may gather rows of host memory; they are started, and spin, once a fetch
+  /// could use them. 16 and more reach what they can (host_assist.hpp). 0: none.
+  int assist_threads = 0;
+};
+
+/// What a kernel of one's own needs to drive NCCL's device API on the open windows.
+struct DeviceHandles {
+  ncclDevComm_t comm{};
+  ncclWindow_t storage = nullptr, buffer = nullptr;
+  std::byte* storage_base = nullptr;  ///< our own window, on this GPU
+  std::byte* buffer_base = nullptr;
+  std::uint64_t cycles_per_us = 1;   ///< of the GPU's clock, which counts its deadlines
+};
 
 /// Host calls block by polling events; now() is the steady clock. An engine that wants no host in
 /// its way asks prepare() for a StreamFetch instead.
@@ -23,7 +39,7 @@ class NcclTransport final : public core::Transport {
   /// `communicator` outlives it; release() or close() it before this is destroyed, for its windows
   /// lie in memory that this owns.
   NcclTransport(std::shared_ptr<const DriverApi> driver, Communicator& communicator,
-                core::Capabilities capabilities);
+                core::Capabilities capabilities, const TransportOptions& options = {});
   ~NcclTransport() override;
 
   [[nodiscard]] const core::Capabilities& capabilities() const override;
@@ -43,9 +59,15 @@ class NcclTransport final : public core::Transport {
   /// A fetch for streams and graphs, of windows that are open. Errors: those of
   /// StreamFetch::create; invalid_argument before open().
   [[nodiscard]] Result<StreamFetch> prepare(const StreamFetchSetup& setup) const;
+  /// The same for rows that change meanwhile. Errors: those of VersionedFetch::create.
+  [[nodiscard]] Result<VersionedFetch> prepare(const VersionedFetchSetup& setup) const;
+  /// Errors: invalid_argument before open().
+  [[nodiscard]] Result<DeviceHandles> handles() const;
   /// Requests posted so far; completed when every layer was waited for.
   [[nodiscard]] std::uint64_t requests() const;
   [[nodiscard]] std::uint64_t completions() const;
+  /// Doorbells that fetches asked for.
+  [[nodiscard]] std::uint64_t doorbells() const;
 
  private:
   class Impl;

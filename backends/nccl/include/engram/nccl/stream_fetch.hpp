@@ -11,9 +11,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engram/core/transport.hpp"
+#include "engram/kernels/gather_scales.hpp"
+#include "engram/kernels/host_assist.hpp"
 #include "engram/nccl/communicator.hpp"
 
 namespace engram::nccl {
@@ -24,6 +27,17 @@ struct FetchWindows {
   const RegisteredWindow* storage = nullptr;
   const RegisteredWindow* buffer = nullptr;
   core::WindowLayout layout;
+  /// Our storage window as this process's CPU reads it; null: it is GPU memory.
+  const std::byte* host_storage = nullptr;
+};
+
+/// The scales of a layer's fp8 rows, replicated on this GPU: they never cross the network.
+struct FetchScales {
+  LayerIndex layer;
+  const std::uint32_t* packs = nullptr;  ///< device, [rows of the layer, packs_per_row]
+  int packs_per_row = 0;
+  kernels::ScaleLayout layout = kernels::ScaleLayout::row_major;
+  std::uint32_t* out = nullptr;  ///< device, in `layout`; rows of -1 yield zeros
 };
 
 /// Everything of a fetch but its indices; fixed for the life of a StreamFetch.
@@ -32,6 +46,13 @@ struct StreamFetchSetup {
   core::FetchPlan plan;  ///< `direct_blocks`: SMs that rows reached by loads may hold
   core::IndexShape shape;
   std::vector<std::uint64_t> dst_base;  ///< [layers], in the buffer window
+  /// Distinct rows / rows of the fetches to come, where the caller knows (estimate_distinct_share):
+  /// the planner reads each distinct row once where that pays.
+  std::optional<double> distinct_share{};
+  /// Host threads that may gather rows of this node's host memory, where the planner finds them
+  /// faster; shared by fetches that follow one another. Null: none.
+  std::shared_ptr<kernels::HostAssist> assist{};
+  std::vector<FetchScales> scales{};  ///< gathered beside the rows, by issue()
 };
 
 class StreamFetch {
@@ -63,8 +84,11 @@ class StreamFetch {
   [[nodiscard]] Result<void> check();
 
   [[nodiscard]] bool uses_network() const;
-  /// Network reads posted by the last issue, which has run. Errors: internal with CUDA's words.
-  [[nodiscard]] Result<std::uint64_t> count_posted() const;
+  /// Network reads posted by the last issue, which has run, and the doorbells that the protocol
+  /// asked for. Errors: internal with CUDA's words.
+  [[nodiscard]] Result<core::IssueCounts> count_posted() const;
+  /// How rows reached by loads are read, a launch each; `assisted`: host threads do their part.
+  [[nodiscard]] std::vector<kernels::FetchPlan> plans() const;
   [[nodiscard]] const StreamFetchSetup& setup() const;
 
  private:

@@ -1,0 +1,447 @@
+// What only GPUs show: NCCL's device context on the wire, rows written while they are read, and what
+// a fetch on a stream does beside its rows.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "conformance/nccl_job.hpp"
+#include "conformance/nccl_kernels.hpp"
+#include "engram/core/engram_table.hpp"
+#include "engram/core/row_pattern.hpp"
+#include "engram/nccl/nccl_transport.hpp"
+
+namespace engram::test {
+namespace {
+
+constexpr Nanos kLimit = std::chrono::seconds{10};
+constexpr std::uint64_t kRow = 256;
+constexpr core::RowPattern kPattern{41};
+
+Result<void> cuda(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return {};
+  return fail(ErrorCode::internal, what, ": ", cudaGetErrorString(code));
+}
+
+/// GPU memory of `count` values, zero, and the same values on the host.
+template <class T>
+class OnGpu {
+ public:
+  explicit OnGpu(std::size_t count) : count_(count) {
+    void* memory = nullptr;
+    state_ = cuda(cudaMalloc(&memory, count * sizeof(T)), "test memory");
+    if (state_) state_ = cuda(cudaMemset(memory, 0, count * sizeof(T)), "test memory");
+    data_ = static_cast<T*>(memory);
+  }
+  ~OnGpu() { cudaFree(data_); }
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+  [[nodiscard]] T* get() const { return data_; }
+  [[nodiscard]] const Result<void>& state() const { return state_; }
+  [[nodiscard]] Result<void> put(const std::vector<T>& values) const {
+    return cuda(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+                "to the GPU");
+  }
+  [[nodiscard]] Result<std::vector<T>> take() const {
+    std::vector<T> out(count_);
+    auto done = cuda(cudaMemcpy(out.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost),
+                     "from the GPU");
+    if (!done) return tl::unexpected(done.error());
+    return out;
+  }
+
+ private:
+  std::size_t count_;
+  T* data_ = nullptr;
+  Result<void> state_;
+};
+
+struct Stream {
+  Stream() { cudaStreamCreateWithFlags(&value, cudaStreamNonBlocking); }
+  ~Stream() { cudaStreamDestroy(value); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  [[nodiscard]] Result<void> join() const { return cuda(cudaStreamSynchronize(value), "a stream"); }
+  cudaStream_t value = nullptr;
+};
+
+/// Runs `main` on every rank; the same calls everywhere.
+void on_all(core::Mode mode, const std::function<Result<void>(nccl::NcclTransport&)>& main) {
+  auto backend = nccl_job().backend(mode);
+  ASSERT_TRUE(backend) << backend.error().message;
+  const auto ran = (*backend)->run([&](core::Transport& transport) -> Result<void> {
+    auto done = main(dynamic_cast<nccl::NcclTransport&>(transport));
+    return done ? transport.barrier(kLimit) : done;
+  });
+  EXPECT_TRUE(ran) << ran.error().message;
+}
+
+bool first(const core::Transport& transport) { return transport.rank().value == 0; }
+
+// The same as GinConformance.PutsAddsAndSignalsArrive and SignalsFollowTheirPuts, on NcclGin.
+TEST(NcclGinOnGpu, PutsAddsAndSignalsArrive) {
+  if (!(*nccl_job().backend(core::Mode::direct))->capabilities().paths.rdma) {
+    GTEST_SKIP() << "NCCL offers no network here";
+  }
+  on_all(core::Mode::direct, [](nccl::NcclTransport& transport) -> Result<void> {
+    const std::uint32_t ranks = transport.grid().num_ranks();
+    const auto layout = core::WindowLayout::create(transport.grid(), core::Placement::gpu, kMiB,
+                                                   Bytes{kGinCheckBytes});
+    if (auto opened = transport.open(*layout, {1, 64}, std::nullopt); !opened) return opened;
+    const auto handles = transport.handles();
+    if (!handles) return tl::unexpected(handles.error());
+    const std::uint64_t at = layout->buffer().offset.count;
+    auto done = cuda(cudaMemset(handles->buffer_base + at, 0, kGinCheckBytes), "free space");
+    if (done) done = cuda(cudaDeviceSynchronize(), "free space");
+    if (done) done = transport.barrier(kLimit);
+    if (!done) return done;
+    const OnGpu<std::uint64_t> result(2);
+    const Stream stream;
+    done = result.state();
+    if (done) {
+      done = launch_gin_check({*handles, ranks, transport.rank().value, at,
+                               5'000'000 * handles->cycles_per_us, result.get()},
+                              stream.value);
+    }
+    if (done) done = stream.join();
+    if (done) done = transport.barrier(kLimit);
+    if (!done) return done;
+    const auto counts = result.take();
+    if (!counts) return tl::unexpected(counts.error());
+    std::vector<std::uint64_t> words(kGinCheckBytes / 8);
+    done = transport.read_buffer(Bytes{at}, std::as_writable_bytes(std::span(words)));
+    if (!done) return done;
+    EXPECT_EQ((*counts)[0], 0u) << "waits failed";
+    EXPECT_EQ((*counts)[1], kGinValues * (kGinValues + 1) / 2) << "a signal overtook its puts";
+    EXPECT_EQ(words[kGinSum / 8], ranks * (ranks + 1) / 2);
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      EXPECT_EQ(words[r], 0x1000 + r);
+      EXPECT_EQ(words[kGinPut / 8 + r], 0x1000 + r);
+    }
+    return {};
+  });
+}
+
+/// A table of rows and their versions in GPU memory, each rank's rows rewritten by its own GPU.
+struct Changing {
+  static constexpr std::uint64_t kRowsEach = 256, kReads = 2048;
+  static constexpr std::uint32_t kWords = kRow / 4;
+  static constexpr int kRounds = 20;
+
+  core::TableLayout table;
+  core::WindowLayout window;
+  std::uint64_t rows_at = 0, before_at = 0;
+
+  [[nodiscard]] static Result<Changing> open(nccl::NcclTransport& transport) {
+    const std::uint64_t rows = kRowsEach * transport.grid().num_ranks();
+    Changing c;
+    c.table = *core::TableLayout::create({{rows, Bytes{kRow}}, {rows, core::kVersionBytes}},
+                                         transport.grid().num_ranks());
+    c.window = *core::WindowLayout::create(transport.grid(), core::Placement::gpu,
+                                           c.table.segment_bytes(), Bytes{kReads * (kRow + 16)});
+    c.rows_at = c.window.buffer().offset.count;
+    c.before_at = c.rows_at + kReads * kRow;
+    if (auto opened = transport.open(c.window, {4, 1024}, std::nullopt); !opened) {
+      return tl::unexpected(opened.error());
+    }
+    return c;
+  }
+  [[nodiscard]] RowWriter writer(const nccl::NcclTransport& transport, std::byte* base) const {
+    const auto mine = table.rows_of(LayerIndex{0}, transport.rank());
+    return {base + table.place(LayerIndex{0}).base_offset,
+            reinterpret_cast<std::uint64_t*>(base + table.place(LayerIndex{1}).base_offset),
+            mine.first, mine.count, kWords};
+  }
+  [[nodiscard]] static std::vector<std::int64_t> draw(std::uint64_t seed, std::uint64_t rows) {
+    std::vector<std::int64_t> out(kReads);
+    for (auto& row : out) {
+      seed = core::mix64(seed);
+      row = seed % 50 == 0 ? -1 : static_cast<std::int64_t>(seed / 64 % rows);
+    }
+    return out;
+  }
+  struct Rows {
+    std::vector<std::uint32_t> words;
+    std::vector<std::uint64_t> versions;
+  };
+  [[nodiscard]] Result<Rows> read(const nccl::NcclTransport& transport) const {
+    Rows rows{std::vector<std::uint32_t>(kReads * kWords), std::vector<std::uint64_t>(kReads)};
+    auto done = transport.read_buffer(Bytes{rows_at}, std::as_writable_bytes(std::span(rows.words)));
+    if (done) {
+      done = transport.read_buffer(Bytes{before_at},
+                                   std::as_writable_bytes(std::span(rows.versions)));
+    }
+    if (!done) return tl::unexpected(done.error());
+    return rows;
+  }
+};
+
+/// Rows that are no one version of theirs, by their first word.
+std::uint64_t count_torn(const std::vector<std::uint32_t>& words) {
+  std::uint64_t torn = 0;
+  for (std::size_t i = 0; i < words.size(); i += Changing::kWords) {
+    bool same = true, zero = true;
+    for (std::uint32_t w = 0; w < Changing::kWords; ++w) {
+      same &= words[i + w] == words[i] + w;
+      zero &= words[i + w] == 0;
+    }
+    torn += !same && !zero;
+  }
+  return torn;
+}
+
+Result<void> read_while_written(nccl::NcclTransport& transport, bool compat) {
+  const auto c = Changing::open(transport);
+  if (!c) return tl::unexpected(c.error());
+  const auto handles = transport.handles();
+  if (!handles) return tl::unexpected(handles.error());
+  const auto router =
+      core::make_router(transport.grid(), transport.rank(), core::Placement::gpu, c->table,
+                        c->window, transport.capabilities().paths, compat);
+  if (!router) return tl::unexpected(router.error());
+  auto versioned = transport.prepare(nccl::VersionedFetchSetup{
+      .router = *router,
+      .num_reads = Changing::kReads,
+      .rows_base = c->rows_at,
+      .before_base = c->before_at,
+      .after_base = c->before_at + 8 * Changing::kReads});
+  if (!versioned) return tl::unexpected(versioned.error());
+  const core::IndexShape shape{1, Changing::kReads, 1};
+  core::EngramOptions options;
+  options.placement = core::Placement::gpu;
+  options.compat = compat;
+  auto limits = transport.capabilities().limits;
+  limits.max_qps = 4;
+  const auto one_layer =
+      *core::TableLayout::create({{c->table.shape(LayerIndex{0}).rows, Bytes{kRow}}},
+                                 transport.grid().num_ranks());
+  auto plan = core::EngramTable::plan(transport.grid(), one_layer, shape, limits, options);
+  if (!plan) return tl::unexpected(plan.error());
+  nccl::StreamFetchSetup plain_setup{*router, *plan, shape, {c->rows_at}};
+  auto plain = transport.prepare(plain_setup);
+  if (!plain) return tl::unexpected(plain.error());
+
+  const OnGpu<std::int64_t> indices(Changing::kReads);
+  std::uint32_t* stop = nullptr;
+  auto done = indices.state();
+  if (done) done = cuda(cudaHostAlloc(reinterpret_cast<void**>(&stop), 4, cudaHostAllocMapped), "flag");
+  if (!done) return done;
+  *stop = 0;
+  const Stream writing, reading;
+  RowWriter writer = c->writer(transport, handles->storage_base);
+  done = launch_row_writer(writer, writing.value);  // version 2 of all rows
+  if (done) done = writing.join();
+  if (done) done = transport.barrier(kLimit);
+  writer.first_pass = 1;
+  writer.passes = 100'000;
+  writer.stop = stop;
+  if (done) done = launch_row_writer(writer, writing.value);
+  const std::uint64_t rows = c->table.shape(LayerIndex{0}).rows;
+  std::uint64_t newer = 0, torn = 0;
+  for (int round = 0; round < Changing::kRounds && done; ++round) {
+    const auto asked = Changing::draw(core::mix64(round * 64 + transport.rank().value), rows);
+    done = indices.put(asked);
+    if (done) done = versioned->read(indices.get(), reading.value, kLimit);
+    if (done) done = reading.join();
+    if (done) done = versioned->check();
+    if (!done) break;
+    const auto got = c->read(transport);
+    if (!got) done = tl::unexpected(got.error());
+    for (std::size_t i = 0; i < asked.size() && done; ++i) {
+      newer += asked[i] >= 0 && got->versions[i] > 2;
+      for (std::uint32_t w = 0; w < Changing::kWords && done; ++w) {
+        const std::uint32_t want =
+            asked[i] < 0 ? 0
+                         : row_word(static_cast<std::uint64_t>(asked[i]), got->versions[i], w);
+        if (got->words[i * Changing::kWords + w] == want) continue;
+        done = fail(ErrorCode::wrong_bytes, "round ", round, ", read ", i, ", word ", w,
+                    ": not row ", asked[i], " in version ", got->versions[i]);
+      }
+    }
+    // The same rows without versions, for comparison: some are torn.
+    if (done) done = plain->issue(indices.get(), reading.value);
+    if (done) done = plain->wait(LayerIndex{0}, reading.value, kLimit);
+    if (done) done = reading.join();
+    if (done) done = plain->check();
+    const auto unchecked = c->read(transport);
+    if (unchecked) torn += count_torn(unchecked->words);
+  }
+  *static_cast<volatile std::uint32_t*>(stop) = 1;
+  const auto stopped = writing.join();
+  if (done) done = stopped;
+  cudaFreeHost(stop);
+  if (!done) return done;
+  const auto again = versioned->count_again();
+  if (!again) return tl::unexpected(again.error());
+  EXPECT_GT(newer, 0u) << "the writer wrote nothing";
+  if (first(transport)) {
+    std::cout << fmt::format(
+        "{{\"versions\": {{\"ranks\": {}, \"network\": {}, \"reads\": {}, \"newer\": {}, "
+        "\"read_again\": {}, \"torn_without_versions\": {}}}}}\n",
+        transport.grid().num_ranks(), compat || transport.grid().num_rdma > 1,
+        Changing::kReads * Changing::kRounds, newer, *again, torn);
+  }
+  return {};
+}
+
+TEST(NcclVersions, RowsWrittenWhileTheyAreReadComeInOneVersion) {
+  on_all(core::Mode::direct,
+         [](nccl::NcclTransport& transport) { return read_while_written(transport, false); });
+}
+
+TEST(NcclVersions, AlsoThroughTheNetwork) {
+  if (!(*nccl_job().backend(core::Mode::direct))->capabilities().paths.rdma) {
+    GTEST_SKIP() << "NCCL offers no network here";
+  }
+  on_all(core::Mode::direct,
+         [](nccl::NcclTransport& transport) { return read_while_written(transport, true); });
+}
+
+/// Fetches through a StreamFetch whose planner is told more, with scales beside them.
+struct PlannedCase {
+  core::Placement placement = core::Placement::gpu;
+  std::uint64_t rows_each = 65'536;
+  std::uint64_t distinct = 8192;  ///< rows that indices name, spread over the table
+  core::IndexShape shape{1, 512, 24};
+  std::optional<double> share{};
+  int assist_threads = 0;
+};
+
+Result<std::vector<kernels::FetchPlan>> fetch_as_planned(nccl::NcclTransport& transport,
+                                                         const PlannedCase& c) {
+  const std::uint32_t ranks = transport.grid().num_ranks();
+  const std::uint64_t rows = c.rows_each * ranks;
+  const auto layout = *core::TableLayout::create({{rows, Bytes{kRow}, 2}}, ranks);
+  core::EngramOptions options;
+  options.placement = c.placement;
+  options.largest = c.shape;
+  auto table = core::EngramTable::create(transport, layout, options);
+  if (!table) return tl::unexpected(table.error());
+  const std::uint64_t step = rows / c.distinct;
+  const auto mine = layout.rows_of(LayerIndex{0}, transport.rank());
+  std::array<std::byte, kRow> row;
+  for (std::uint64_t r = 0; r < c.distinct; ++r) {  // only rows that are asked for
+    if (r * step < mine.first || r * step >= mine.first + mine.count) continue;
+    kPattern.fill(LayerIndex{0}, r * step, row);
+    const Bytes at{layout.place(LayerIndex{0}).base_offset + (r * step - mine.first) * kRow};
+    if (auto written = transport.write_segment(at, row); !written) {
+      return tl::unexpected(written.error());
+    }
+  }
+  auto plan = core::EngramTable::plan(transport.grid(), layout, c.shape,
+                                      transport.capabilities().limits, options);
+  if (!plan) return tl::unexpected(plan.error());
+
+  std::vector<std::int64_t> asked(c.shape.count());
+  std::uint64_t state = core::mix64(transport.rank().value + 5);
+  for (auto& index : asked) {
+    state = core::mix64(state);
+    index = state % 50 == 0 ? -1 : static_cast<std::int64_t>(state / 64 % c.distinct * step);
+  }
+  std::vector<std::uint32_t> packs(rows * 2);
+  for (std::size_t i = 0; i < packs.size(); ++i) packs[i] = static_cast<std::uint32_t>(i * 7 + 1);
+  const OnGpu<std::int64_t> indices(asked.size());
+  const OnGpu<std::uint32_t> scales(packs.size());
+  const std::size_t column = static_cast<std::size_t>(kernels::scale_column(
+      static_cast<std::int64_t>(c.shape.tokens)));
+  const OnGpu<std::uint32_t> by_row(asked.size() * 2), by_column(column * c.shape.entries_per_token * 2);
+  auto done = indices.put(asked);
+  if (done) done = scales.put(packs);
+  const std::uint64_t at = table->window().buffer().offset.count;
+  nccl::StreamFetchSetup setup{table->router(), *plan, c.shape, {at}};
+  setup.distinct_share = c.share;
+  if (c.assist_threads > 0) {
+    auto assist = kernels::HostAssist::create(
+        {.threads = c.assist_threads,
+         .max_rows = static_cast<std::int64_t>(c.shape.count()),
+         .max_row_bytes = static_cast<int>(kRow)});
+    if (!assist) return tl::unexpected(assist.error());
+    setup.assist = std::move(*assist);
+  }
+  setup.scales = {{LayerIndex{0}, scales.get(), 2, kernels::ScaleLayout::row_major, by_row.get()},
+                  {LayerIndex{0}, scales.get(), 2, kernels::ScaleLayout::column_major,
+                   by_column.get()}};
+  auto fetch = transport.prepare(setup);
+  if (!fetch) return tl::unexpected(fetch.error());
+  const Stream stream;
+  if (done) done = transport.barrier(kLimit);
+  if (done) done = fetch->issue(indices.get(), stream.value);
+  if (done) done = fetch->wait(LayerIndex{0}, stream.value, kLimit);
+  if (done) done = stream.join();
+  if (done) done = fetch->check();
+  std::vector<std::byte> got(asked.size() * kRow);
+  if (done) done = transport.read_buffer(Bytes{at}, got);
+  if (!done) return tl::unexpected(done.error());
+  const auto row_major = by_row.take(), column_major = by_column.take();
+  if (!row_major) return tl::unexpected(row_major.error());
+  if (!column_major) return tl::unexpected(column_major.error());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const bool right =
+        kPattern.matches(LayerIndex{0}, asked[i], std::span(got).subspan(i * kRow, kRow));
+    const std::size_t token = i / c.shape.entries_per_token, entry = i % c.shape.entries_per_token;
+    bool scaled = true;
+    for (std::size_t p = 0; p < 2; ++p) {
+      const std::uint32_t want =
+          asked[i] < 0 ? 0 : packs[static_cast<std::size_t>(asked[i]) * 2 + p];
+      scaled &= (*row_major)[i * 2 + p] == want &&
+                (*column_major)[(entry * 2 + p) * column + token] == want;
+    }
+    if (right && scaled) continue;
+    return fail(ErrorCode::wrong_bytes, "slot ", i, ": ", right ? "scales" : "bytes",
+                " are not those of row ", asked[i]);
+  }
+  return fetch->plans();
+}
+
+void expect_plan(core::Mode mode, const PlannedCase& c,
+                 const std::function<bool(const kernels::FetchPlan&)>& wanted, const char* what) {
+  on_all(mode, [&](nccl::NcclTransport& transport) -> Result<void> {
+    const auto plans = fetch_as_planned(transport, c);
+    if (!plans) return tl::unexpected(plans.error());
+    if (plans->size() == 1 && wanted((*plans)[0])) return {};
+    return fail(ErrorCode::internal, "the planner did not choose ", what);
+  });
+}
+
+core::Mode host_mode() {
+  return nccl_job().num_ranks > 1 && nccl_job().host_hybrid ? core::Mode::hybrid
+                                                            : core::Mode::direct;
+}
+
+TEST(NcclPlanned, ScalesComeBesideTheRows) {
+  expect_plan(core::Mode::direct, {}, [](const auto& plan) { return !plan.unique; }, "each row");
+}
+
+TEST(NcclPlanned, RepeatedRowsAreReadOnce) {
+  PlannedCase c;
+  c.distinct = 8192;
+  c.shape = {1, 6000, 24};
+  c.share = 0.06;
+  const bool loads = (*nccl_job().backend(core::Mode::direct))->grid().num_nvlink > 1;
+  expect_plan(core::Mode::direct, c, [&](const auto& plan) { return plan.unique == loads; },
+              loads ? "distinct rows" : "each row");
+}
+
+TEST(NcclPlanned, RepeatedHostRowsAreReadOnceInOrder) {
+  PlannedCase c;
+  c.placement = core::Placement::host;
+  c.distinct = 4096;
+  c.shape = {1, 2000, 24};
+  c.share = 0.09;
+  expect_plan(host_mode(), c, [](const auto& plan) { return plan.unique; }, "distinct rows");
+}
+
+TEST(NcclPlanned, HostThreadsGatherWhereTheyAreFaster) {
+  PlannedCase c;
+  c.placement = core::Placement::host;
+  c.rows_each = (kGiB.count + kGiB.count / 4) / kRow;  // beyond the reach of translations
+  c.distinct = 16'384;
+  c.shape = {1, 128, 24};
+  c.assist_threads = 16;
+  expect_plan(host_mode(), c, [](const auto& plan) { return plan.assisted; }, "host threads");
+}
+
+}  // namespace
+}  // namespace engram::test
