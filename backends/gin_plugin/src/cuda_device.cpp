@@ -104,7 +104,7 @@ class CudaDevice final : public Device {
       policy.copy_engine_above_bytes = ~std::uint64_t{0};
     }
     if (!own_) {
-      auto own = OwnContext::create(api_);
+      auto own = OwnContext::of_device(api_);
       if (!own) return tl::unexpected(own.error());
       own_ = std::move(*own);
     }

@@ -122,6 +122,7 @@ bool Worker::poll_engine() {
   while (!in_flight_.empty()) {
     auto done = engine_->done(in_flight_.front().second);
     if (!done) {
+      engine_lost_ = true;
       shared_.fail(within(done.error(), "rank ", shared_.self.value, ", copying").value());
       in_flight_.clear();
       completed_ = submitted_;
@@ -167,8 +168,8 @@ bool Worker::advance(ContextState& context) {
           continue;  // it became a batch or a ticket
         }
         break;
-      case Pending::Kind::request:
-        front.request->done.store(true, std::memory_order_release);
+      case Pending::Kind::requests:
+        context.rma_done.store(front.number, std::memory_order_release);
         break;
     }
     context.pending.pop_front();
@@ -215,6 +216,7 @@ bool Worker::start_add(ContextState& context, Pending& pending) {
   }
   if (count_ > 0) submit();
   if (!ensure_open()) return false;
+  shared_.regions.note_signal(Rank{pending.peer}, target.id, pending.number);
   const Add add{reinterpret_cast<std::uint64_t*>(there.mapped), pending.value};
   auto id = engine_->submit_adds(std::span(&add, 1));
   open_ = {};
@@ -240,6 +242,7 @@ void Worker::submit() {
   open_ = {};
   ++submitted_;
   if (!id) {
+    engine_lost_ = true;
     shared_.fail(id.error());
     in_flight_.clear();
     completed_ = submitted_;
@@ -287,6 +290,31 @@ void Worker::poison_signals() {
     for (std::uint32_t i = 0; own != nullptr && i < context->num_signals; ++i) {
       std::atomic_ref(own[i].value).fetch_add(kStep, std::memory_order_acq_rel);
     }
+  }
+  if (stores_signals_) poison_words(kStep);
+}
+
+/// The same for words in windows, which only the device reaches: a few at a time, while it does.
+void Worker::poison_words(std::uint64_t step) {
+  if (engine_lost_ || !in_flight_.empty() || !ensure_open()) return;
+  std::vector<Add> adds;
+  const SignalledWords& words = shared_.regions.signalled_words();
+  for (std::size_t at = 0; words && at < SignalledWords::kMost && adds.size() < open_.size();
+       ++at) {
+    const auto word = words.word(at);
+    if (!word) continue;
+    const Region* region = shared_.regions.find(word->region);
+    if (region == nullptr || word->offset + 8 > region->size) continue;
+    adds.push_back({reinterpret_cast<std::uint64_t*>(region->data + word->offset), step});
+  }
+  if (adds.empty()) return;
+  count_ = 0;  // nothing is copied after a failure
+  auto id = engine_->submit_adds(adds);
+  open_ = {};
+  if (id) {
+    in_flight_.emplace_back(++submitted_, *id);
+  } else {
+    engine_lost_ = true;
   }
 }
 

@@ -43,7 +43,7 @@ class Worker {
   bool take_descriptors(ContextState& context);
   bool take_requests(ContextState& context);
   void take(ContextState& context, const Operation& op);
-  void take_rma(ContextState& context, const RmaOperation& rma);
+  void take_rma(ContextState& context, const RmaOperation& rma, std::uint64_t number);
   bool data_part(ContextState& context, const Operation& op);
   void append(ContextState& context, const Copy& copy);
   bool room() const { return open_.size() - count_ >= kMostPieces; }
@@ -55,6 +55,7 @@ class Worker {
   bool deliver(ContextState& context, const Pending& pending);
   bool store_signals();
   void poison_signals();
+  void poison_words(std::uint64_t step);
   void refuse(const ContextState& context, const Operation& op, Error error);
 
   /// Copies that one operation may need at most without waiting for a slot.
@@ -73,6 +74,7 @@ class Worker {
   std::uint64_t submitted_ = 0;  ///< number of the last batch given to the engine
   std::uint64_t completed_ = 0;
   std::deque<std::pair<std::uint64_t, BatchId>> in_flight_;
+  bool engine_lost_ = false;  ///< it reported an error
   std::chrono::steady_clock::time_point poisoned_at_{};
 
   std::mutex mutex_;
