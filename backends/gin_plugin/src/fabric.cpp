@@ -296,7 +296,9 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
 }
 
 Result<ContextSet*> FabricImpl::create_rma(int num_contexts) {
-  auto ok = start_workers(num_contexts);
+  // One thread of NCCL's feeds them all: by fewer hands it comes in larger batches.
+  constexpr int kRmaWorkers = 2;
+  auto ok = start_workers(std::min(num_contexts, kRmaWorkers));
   if (!ok) return tl::unexpected(ok.error());
   auto set = std::make_unique<ContextSet>();
   set->instance = next_instance_++;

@@ -14,6 +14,7 @@ namespace engram::gin_plugin {
 namespace {
 
 constexpr std::size_t kMostRequests = 32;  ///< under way to one owner
+constexpr auto kSpin = std::chrono::microseconds(200);
 
 /// What a request still needs once its answer is here.
 struct Request {
@@ -108,7 +109,7 @@ class RemoteImpl final : public Remote {
   std::unique_ptr<Links> links_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool woken_ = false;
+  std::atomic<bool> woken_{false};  ///< set under mutex_
   std::uint64_t rounds_asked_ = 0;  ///< guarded by mutex_, as rounds_done_
   std::uint64_t rounds_done_ = 0;
   bool stop_ = false;
@@ -213,8 +214,13 @@ void RemoteImpl::execute() {
     bool busy = false;
     for (auto& owner : owners_) busy |= serve(*owner);
     if (busy) continue;
+    // Sleeping and waking cost more than a small message's whole way.
+    const auto until = std::chrono::steady_clock::now() + kSpin;
+    while (!woken_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return woken_; });
+    changed_.wait(lock, [&] { return woken_.load(); });
     woken_ = false;
     if (stop_) return;
   }

@@ -67,9 +67,7 @@ void Worker::run() {
       }
     }
     busy |= more;
-    // While descriptors keep coming the batch grows; it leaves when they pause, when a flush or
-    // counter waits for it or when it is full.
-    if (count_ > 0 && (!more || urgent_ || count_ >= engine_->preferred())) submit();
+    if (count_ > 0 && leaves_now(more)) submit();
     if (shared_.failed.load(std::memory_order_relaxed)) poison_signals();
     if (busy || !in_flight_.empty()) {
       if ((round & 63) == 0 || busy) busy_at = Clock::now();
@@ -82,6 +80,17 @@ void Worker::run() {
       relax();
     }
   }
+}
+
+/// Whether the open batch is started. While descriptors keep coming it grows; it leaves when they
+/// pause, when a flush or counter waits for it or when it is full. Where they come one by one, but
+/// faster than copies end, it grows until the batch under way has ended: else each would go alone.
+bool Worker::leaves_now(bool more) const {
+  constexpr std::size_t kWorthwhile = 64;
+  constexpr std::uint64_t kLarge = 64 * 1024;  // bytes that take longer than a batch's start
+  if (urgent_ || count_ >= engine_->preferred()) return true;
+  if (more) return false;
+  return in_flight_.empty() || count_ >= kWorthwhile || open_bytes_ >= kLarge;
 }
 
 /// True: stop.
@@ -238,6 +247,7 @@ bool Worker::ensure_open() {
 
 void Worker::submit() {
   urgent_ = false;
+  open_bytes_ = 0;
   auto id = engine_->submit(std::exchange(count_, 0));
   open_ = {};
   ++submitted_;
@@ -309,6 +319,7 @@ void Worker::poison_words(std::uint64_t step) {
   }
   if (adds.empty()) return;
   count_ = 0;  // nothing is copied after a failure
+  open_bytes_ = 0;
   auto id = engine_->submit_adds(adds);
   open_ = {};
   if (id) {

@@ -38,6 +38,7 @@ class Worker {
  private:
   void run();
   bool take_commands();
+  bool leaves_now(bool more) const;
   bool poll_engine();
   bool advance(ContextState& context);
   bool take_descriptors(ContextState& context);
@@ -69,9 +70,10 @@ class Worker {
   std::vector<Region*> mirrored_;
   std::vector<ContextState*> contexts_;
   std::span<Copy> open_;
-  std::size_t count_ = 0;
-  bool urgent_ = false;          ///< something waits for the open batch
-  std::uint64_t submitted_ = 0;  ///< number of the last batch given to the engine
+  std::size_t count_ = 0;         ///< copies in the open batch
+  std::uint64_t open_bytes_ = 0;  ///< of them
+  bool urgent_ = false;           ///< something waits for the open batch
+  std::uint64_t submitted_ = 0;   ///< number of the last batch given to the engine
   std::uint64_t completed_ = 0;
   std::deque<std::pair<std::uint64_t, BatchId>> in_flight_;
   bool engine_lost_ = false;  ///< it reported an error

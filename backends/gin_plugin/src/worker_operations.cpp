@@ -14,6 +14,7 @@ void Worker::append(ContextState& context, const Copy& copy) {
     if (shared_.failed) return;
   }
   open_[count_++] = copy;
+  open_bytes_ += copy.size;
   const std::uint64_t number = submitted_ + 1;
   // RMA's requests that wait for the open batch may as well wait for one copy more of it.
   const auto& line = context.pending;
