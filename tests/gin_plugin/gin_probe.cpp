@@ -20,6 +20,9 @@ int run_rank(const Options& o, int rank) {
     setenv("NCCL_HOSTID", ("node" + std::to_string(rank * o.hosts / o.ranks)).c_str(), 1);
     setenv("NCCL_MNNVL_ENABLE", "0", 1);
   }
+  // Loading a kernel waits for those that run, which may wait for the plugin, whose own calls wait
+  // for the load: so all are loaded at the start.
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   Session session(o, rank);
   session.connect();
   auto wants = [&](const char* what) {

@@ -43,6 +43,9 @@ GinPluginChoice choose_gin_plugin(const HostOptions& host, const GinSurroundings
   choice.variables.emplace_back("NCCL_GIN_PLUGIN", around.plugin->string());
   // All ranks are on this machine, which may have no other interface that is up.
   if (!is_set("NCCL_SOCKET_IFNAME")) choice.variables.emplace_back("NCCL_SOCKET_IFNAME", "lo");
+  // Lazy loading of a kernel waits for kernels that run, and these may wait for the plugin, whose
+  // own driver calls wait for the load.
+  if (!is_set("CUDA_MODULE_LOADING")) choice.variables.emplace_back("CUDA_MODULE_LOADING", "EAGER");
   std::string list;
   for (const auto& [name, value] : choice.variables) {
     list += fmt::format("{}{}={}", list.empty() ? "" : " ", name, value);

@@ -98,6 +98,7 @@ struct Pending {
     batch,          ///< number: the worker's batch
     ticket,         ///< a Remote's work
     count,          ///< index: counter
+    counted,        ///< the same, and the device stores the counter with the batch before
     reset_counter,  ///< index: counter
     signal,         ///< index: signal at `peer`; value
     add,            ///< region, offset at `peer`; value

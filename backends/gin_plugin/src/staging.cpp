@@ -72,7 +72,7 @@ Result<void> Staging::run(std::vector<Copy>& copies) {
     const std::size_t count = std::min(room.size(), copies.size() - at);
     require(count > 0, "the executor runs one batch at a time");
     std::copy_n(copies.begin() + static_cast<std::ptrdiff_t>(at), count, room.begin());
-    auto id = engine_->submit(count);
+    auto id = engine_->submit(count, {});
     if (!id) return tl::unexpected(id.error());
     auto ok = wait_for(*id);
     if (!ok) return ok;

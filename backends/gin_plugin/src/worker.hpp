@@ -50,6 +50,7 @@ class Worker {
   bool room() const { return open_.size() - count_ >= kMostPieces; }
   bool ensure_open();
   void submit();
+  Mark flush_behind_batch();
   void flush_remote(ContextState& context);
   void flush_remote_if_due(ContextState& context);
   bool start_add(ContextState& context, Pending& pending);

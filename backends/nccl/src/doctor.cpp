@@ -246,6 +246,13 @@ void diagnose(Report& report) {
     if (!p.variable.empty() && !p.problem.empty()) {
       say(Severity::problem, fmt::format("{}={}: {}", p.variable, p.path, p.problem));
     }
+    if (!p.variable.empty() && get(report.environment, "CUDA_MODULE_LOADING") != "EAGER") {
+      say(Severity::advice,
+          fmt::format("{} is set: set CUDA_MODULE_LOADING=EAGER too, or have every kernel loaded "
+                      "before one waits in GIN; loading waits for running kernels, and a plug-in "
+                      "on the CPU cannot serve them meanwhile",
+                      p.variable));
+    }
   }
   find_paths(report);
   const bool gin = report.communicator && (report.communicator->facts.gin != NCCL_GIN_TYPE_NONE ||

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,40 @@ int entries_in(const char* folder) {
   while (const dirent* entry = readdir(dir)) count += entry->d_name[0] != '.' ? 1 : 0;
   closedir(dir);
   return count;
+}
+
+/// What this process holds of all GPUs, by NVML; -1 where it does not tell.
+long gpu_used_kb() {
+  struct Process {  // nvmlProcessInfo_t
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+  };
+  using Count = int (*)(unsigned*);
+  using Handle = int (*)(unsigned, void**);
+  using Processes = int (*)(void*, unsigned*, Process*);
+  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (library == nullptr) return -1;
+  static const bool ready = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"))() == 0;
+  const auto count_devices = reinterpret_cast<Count>(dlsym(library, "nvmlDeviceGetCount_v2"));
+  const auto device_of = reinterpret_cast<Handle>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+  const auto processes_of =
+      reinterpret_cast<Processes>(dlsym(library, "nvmlDeviceGetComputeRunningProcesses_v3"));
+  unsigned devices = 0;
+  if (!ready || processes_of == nullptr || count_devices(&devices) != 0) return -1;
+  long sum = -1;
+  for (unsigned d = 0; d < devices; ++d) {
+    void* device = nullptr;
+    Process found[64];
+    unsigned count = 64;
+    if (device_of(d, &device) != 0 || processes_of(device, &count, found) != 0) return -1;
+    for (unsigned i = 0; i < count; ++i) {
+      const bool mine = found[i].pid == static_cast<unsigned>(getpid());
+      if (!mine || found[i].used_bytes == ~0ull) continue;
+      sum = std::max(sum, 0L) + static_cast<long>(found[i].used_bytes / 1024);
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -50,9 +85,12 @@ Holdings holdings() {
     }
     std::fclose(file);
   }
-  size_t free = 0, total = 0;
-  must(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  now.gpu_used_kb = static_cast<long>((total - free) / 1024);
+  now.gpu_used_kb = gpu_used_kb();
+  if (now.gpu_used_kb < 0) {
+    size_t free = 0, total = 0;
+    must(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    now.gpu_used_kb = static_cast<long>((total - free) / 1024);
+  }
   now.files = entries_in("/proc/self/fd") - 1;  // without the folder's own
   now.threads = entries_in("/proc/self/task");
   return now;

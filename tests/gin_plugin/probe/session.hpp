@@ -36,7 +36,7 @@ constexpr int kSignals = 16, kCounters = 4;
 /// What a process holds, to see whether it grows.
 struct Holdings {
   long resident_kb = 0;  ///< VmRSS
-  long gpu_used_kb = 0;  ///< of the whole device
+  long gpu_used_kb = 0;  ///< of this process; of the whole device where NVML is silent
   int files = 0, threads = 0;
   /// `"resident_kb":..,"gpu_used_kb":..,"files":..,"threads":..`
   [[nodiscard]] std::string text() const;
