@@ -323,6 +323,33 @@ TEST(Errors, RmaSignalsEndTheirWaits) {
   });
 }
 
+// A word that has carried a VA signal grows as well, whoever adds to it: the sender or the owner.
+TEST(Errors, VaSignalsEndTheirWaits) {
+  for (const Way way : {Way{"mapped", true, Transport::automatic, 0, 2},
+                        Way{"owner_served", false, Transport::automatic, 0, 2},
+                        Way{"tcp", true, Transport::tcp, 0, 2}}) {
+    World w;
+    w.errors_expected = true;
+    w.exportable = way.exportable;
+    w.settings.transport = way.transport;
+    run_ranks(w, [&](Member& m) {
+      constexpr std::size_t kWord = 2048, kOther = 2056;
+      Gpu gpu = m.gpu(0);
+      Operation add = copy_op(m, OpCode::atomic_add, 1 - m.rank, kWord, 0, 8);
+      add.inline_value = 1;
+      gpu.post(add);
+      auto at = [&](std::size_t offset) {
+        return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(m.memory.get() + offset)).load();
+      };
+      ASSERT_TRUE(eventually([&] { return at(kWord) == 1; })) << way.name;
+      m.meet();
+      if (m.rank == 0) gpu.post(copy_op(m, OpCode::read, 7, 0, 0, 8));  // no such peer
+      EXPECT_TRUE(eventually([&] { return at(kWord) > 2; })) << way.name;
+      EXPECT_EQ(at(kOther), 0u) << "other words stay";
+    });
+  }
+}
+
 TEST(Errors, APeerThatDiesIsTold) {
   for (const Transport transport : {Transport::automatic, Transport::tcp}) {
     World w;

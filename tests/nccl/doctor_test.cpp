@@ -115,6 +115,48 @@ TEST(Doctor, SettingsAreReadAndWrongOnesNamed) {
             "NCCL_WIN_STRIDE='4G' is not a whole number");
 }
 
+#ifdef ENGRAM_GIN_LIBRARY
+TEST(Doctor, ThePluginIsNamedWithItsVersions) {
+  constexpr int kServed = 23203, kOld = 22809, kNew = 24001;
+  const auto served = examine_plugin("NCCL_GIN_PLUGIN", ENGRAM_GIN_LIBRARY, kServed);
+  EXPECT_EQ(served.problem, "");
+  EXPECT_EQ(served.remark, "");
+  EXPECT_EQ(served.name, "engram-gin");
+  EXPECT_EQ(served.entries, (std::vector<std::string>{"GIN v14", "RMA v14"}));
+  EXPECT_FALSE(served.version.empty());
+  const auto old = examine_plugin("NCCL_RMA_PLUGIN", ENGRAM_GIN_LIBRARY, kOld);
+  EXPECT_EQ(old.problem, "NCCL 2.28.9 is older than 2.30.5, the first with its interface");
+  const auto recent = examine_plugin("NCCL_GIN_PLUGIN", ENGRAM_GIN_LIBRARY, kNew);
+  EXPECT_EQ(recent.problem, "");
+  EXPECT_NE(recent.remark.find("NCCL 2.40.1 is newer than"), std::string::npos);
+
+  Report report = two_nodes(NCCL_GIN_TYPE_GPI, NCCL_GIN_TYPE_GPI);
+  report.plugins = {served};
+  diagnose(report);
+  EXPECT_EQ(path_of(report, 0, 3).how, "GIN gpi through engram-gin");
+  EXPECT_NE(to_text(report).find("(NCCL_GIN_PLUGIN): engram-gin"), std::string::npos);
+  EXPECT_EQ(to_json(report).at("plugins").at(0).at("problem"), "");
+
+  Report without = two_nodes(NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE);
+  without.plugins = {examine_plugin("", ENGRAM_GIN_LIBRARY, kServed)};
+  diagnose(without);
+  EXPECT_TRUE(advises(without, "libengram_gin.so, which `engram launch` sets"));
+  without.plugins = {old};
+  diagnose(without);
+  EXPECT_TRUE(advises(without, "NCCL 2.28.9 is older than"));
+  ASSERT_FALSE(path_of(without, 0, 3).why_not.empty());
+}
+#endif
+
+TEST(Doctor, WhatIsNoPluginSaysWhy) {
+  const auto missing = examine_plugin("NCCL_GIN_PLUGIN", "/no/such/lib.so", 23203);
+  EXPECT_NE(missing.problem.find("/no/such/lib.so"), std::string::npos);
+  const auto other = examine_plugin("NCCL_GIN_PLUGIN", "/lib/x86_64-linux-gnu/libm.so.6", 23203);
+  EXPECT_EQ(other.problem, "it has no entry point ncclGinPlugin_v14 or _v13");
+  const auto name = examine_plugin("NCCL_GIN_PLUGIN", "aws", 23203);
+  EXPECT_NE(name.problem.find("not a path"), std::string::npos);
+}
+
 TEST(Doctor, AMachineWithoutGpuIsAReportNotAFailure) {
   const FakeSys sys;
   DoctorInput input;

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engram/rendezvous/launch.hpp"
+#include "gin_plugin_choice.hpp"
 #ifdef ENGRAM_HAVE_CUDA
 #include "engram/bench/bench_fetch.hpp"
 #endif
@@ -24,6 +25,11 @@ Result<int> launch_job(std::uint32_t num_ranks, const std::vector<std::string>& 
   for (const auto& [name, value] : environment.host.variables) {
     options.environment.push_back(name + "=" + value);
   }
+  const auto plugin = choose_gin_plugin(environment.host, look_around(this_program()));
+  for (const auto& [name, value] : plugin.variables) {
+    options.environment.push_back(name + "=" + value);
+  }
+  if (!plugin.said.empty()) explain(plugin.said);
   options.sink = rendezvous::prefixed_output();
   const auto outcome = rendezvous::launch_local(options);
   if (!outcome) return tl::unexpected(outcome.error());
@@ -36,6 +42,7 @@ Result<MachineReport> examine_machine(const Environment& environment) {
   nccl::DoctorInput input;
   input.environment = nccl_variables(environment.host);
   input.library = nccl_library(environment.host);
+  input.plugin_nearby = look_around(this_program()).plugin;
   nccl::Report report = nccl::examine(input);
   if (report.usable()) {
     // Paths between ranks are what a communicator over all GPUs says of itself.

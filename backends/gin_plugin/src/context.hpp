@@ -13,9 +13,12 @@
 
 namespace engram::gin_plugin {
 
-/// A request of the RMA interface.
+/// A request of the RMA interface: done once its context has done `number` operations. The poster's
+/// thread alone touches it, so that asking for one of thousands costs no cache line of another
+/// core.
 struct RmaRequest {
-  std::atomic<bool> done{false};
+  const std::atomic<std::uint64_t>* done_upto = nullptr;
+  std::uint64_t number = 0;
   class RmaRequests* pool = nullptr;
 };
 
@@ -32,7 +35,6 @@ class RmaRequests {
     }
     RmaRequest* request = free_.back();
     free_.pop_back();
-    request->done.store(false, std::memory_order_relaxed);
     return request;
   }
   void give(RmaRequest* request) { free_.push_back(request); }
@@ -48,33 +50,45 @@ struct RmaOperation {
   Operation operation;  ///< its handles are the regions' ids; signals go by `signal_region`
   Region* signal_region = nullptr;
   std::uint64_t signal_offset = 0;
-  RmaRequest* request = nullptr;
 };
 
-/// One producer (NCCL's progress thread), one consumer (the worker).
+/// One producer (NCCL's progress thread), one consumer (the worker). Each looks at the other's
+/// index only when what it last saw of it does not suffice.
 class RmaQueue {
  public:
-  explicit RmaQueue(std::size_t capacity) : slots_(capacity) {}
+  /// `capacity`: a power of two.
+  explicit RmaQueue(std::size_t capacity) : slots_(capacity), mask_(capacity - 1) {}
 
-  [[nodiscard]] bool push(const RmaOperation& operation) {
+  /// The operation's number, from 1 on; 0 = the queue is full.
+  [[nodiscard]] std::uint64_t push(const RmaOperation& operation) {
     const auto tail = tail_.load(std::memory_order_relaxed);
-    if (tail - head_.load(std::memory_order_acquire) == slots_.size()) return false;
-    slots_[tail % slots_.size()] = operation;
+    if (tail - head_seen_ == slots_.size()) {
+      head_seen_ = head_.load(std::memory_order_acquire);
+      if (tail - head_seen_ == slots_.size()) return 0;
+    }
+    slots_[tail & mask_] = operation;
     tail_.store(tail + 1, std::memory_order_release);
-    return true;
+    return tail + 1;
   }
-  [[nodiscard]] bool pop(RmaOperation& operation) {
+  /// The number of the operation taken; 0 = the queue is empty.
+  [[nodiscard]] std::uint64_t pop(RmaOperation& operation) {
     const auto head = head_.load(std::memory_order_relaxed);
-    if (head == tail_.load(std::memory_order_acquire)) return false;
-    operation = slots_[head % slots_.size()];
+    if (head == tail_seen_) {
+      tail_seen_ = tail_.load(std::memory_order_acquire);
+      if (head == tail_seen_) return 0;
+    }
+    operation = slots_[head & mask_];
     head_.store(head + 1, std::memory_order_release);
-    return true;
+    return head + 1;
   }
 
  private:
   std::vector<RmaOperation> slots_;
-  alignas(64) std::atomic<std::uint64_t> head_{0};
-  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  std::size_t mask_;
+  alignas(64) std::atomic<std::uint64_t> tail_{0};  // the producer's line
+  std::uint64_t head_seen_ = 0;
+  alignas(64) std::atomic<std::uint64_t> head_{0};  // the consumer's line
+  std::uint64_t tail_seen_ = 0;
 };
 
 /// What waits in a context for everything before it. Taken strictly in order, which makes every
@@ -84,18 +98,18 @@ struct Pending {
     batch,          ///< number: the worker's batch
     ticket,         ///< a Remote's work
     count,          ///< index: counter
+    counted,        ///< the same, and the device stores the counter with the batch before
     reset_counter,  ///< index: counter
     signal,         ///< index: signal at `peer`; value
     add,            ///< region, offset at `peer`; value
-    request,        ///< RMA: the request is done
+    requests,       ///< RMA: the operations up to `number` are done
   };
   Kind kind = Kind::batch;
   std::uint32_t peer = 0;
   std::uint32_t index = 0;
-  std::uint64_t number = 0;  ///< batch number, or offset in `region`
+  std::uint64_t number = 0;  ///< of a batch or of RMA's operations, or offset in `region`
   std::uint64_t value = 0;
   Region* region = nullptr;
-  RmaRequest* request = nullptr;
   TicketPtr ticket;
 };
 
@@ -116,6 +130,7 @@ struct ContextState {
   std::size_t num_held = 0;      ///< in `reads` and `writes`
   std::size_t tickets_open = 0;  ///< in `pending`
   struct ContextSet* set = nullptr;
+  alignas(64) std::atomic<std::uint64_t> rma_done{0};  ///< RMA: operations done, told by the worker
 };
 
 /// What createContext made: contexts whose counters and signals lie in one shared memory.

@@ -99,12 +99,9 @@ class CudaDevice final : public Device {
   Result<std::unique_ptr<Mapping>> map(const ExportedSegment& segment) override;
   Result<std::unique_ptr<Engine>> make_engine(EngineUse use) override {
     EnginePolicy policy = policy_;
-    if (use == EngineUse::staging) {
-      policy.copy_engine_below = 0;
-      policy.copy_engine_above_bytes = ~std::uint64_t{0};
-    }
+    if (use == EngineUse::staging) policy.copy_engine_allowed = false;
     if (!own_) {
-      auto own = OwnContext::create(api_);
+      auto own = OwnContext::of_device(api_);
       if (!own) return tl::unexpected(own.error());
       own_ = std::move(*own);
     }

@@ -27,10 +27,13 @@ struct Slot {
   std::uint64_t id = 0;             ///< 0 = free
   std::size_t count = 0;
   bool adds = false;
+  bool by_kernel = false;  ///< the copy engine is not for these
+  Mark mark;               ///< stored by the copy engine when the copies have landed
   Way kernel_way = Way::none;
   bool kernel_pending = false;  ///< a kernel will still write kernel_done
   bool revoked = false;
   bool copies_pending = false;  ///< the copy engine will still write copies_done
+  bool complete = false;        ///< as the last look at it told
   bool reported = false;        ///< complete; the slot may still wait for a revoked kernel
   std::int64_t started_ns = 0;
 };
@@ -61,16 +64,25 @@ class CudaEngine final : public Engine {
   std::size_t preferred() const override {
     return avoiding() ? policy_.slot_copies : policy_.kernel_copies;
   }
-  Result<BatchId> submit(std::size_t count) override;
+  Result<BatchId> submit(std::size_t count, const ChooseMark& mark) override;
   Result<BatchId> submit_adds(std::span<const Add> adds) override;
   Result<bool> done(BatchId id) override;
   Result<void> store(std::uint64_t* dst, std::uint64_t value) override {
+    enter(app_context_);
     return check(*api_, api_->stream_write_value64(store_stream_, address(dst), value, 0),
                  "storing a word");
   }
 
  private:
   static CUdeviceptr address(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+
+  /// Makes a context current on the engine's thread; a push and a pop around each batch would cost
+  /// a third of a microsecond of a single get.
+  void enter(CUcontext context) {
+    if (current_ == context) return;
+    api_->ctx_set_current(context);
+    current_ = context;
+  }
 
   bool avoiding() const {
     return !policy_.kernels_allowed ||
@@ -87,7 +99,7 @@ class CudaEngine final : public Engine {
 
   Slot& begin_batch(std::size_t count, bool adds);
   Result<void> start_kernel(Slot& slot, Way way);
-  Result<void> start_copies(Slot& slot, std::uint64_t at_least);
+  Result<void> start_copies(Slot& slot, std::uint64_t first, const ChooseMark& mark);
   Result<void> run_elsewhere(Slot& slot);
   Result<bool> poll(Slot& slot);
   void free_if_finished(Slot& slot);
@@ -97,6 +109,9 @@ class CudaEngine final : public Engine {
   std::shared_ptr<Avoidance> avoidance_;
   std::unique_ptr<CudaLane> app_;
   std::unique_ptr<CudaLane> second_;
+  CUcontext app_context_ = nullptr;
+  CUcontext second_context_ = nullptr;
+  CUcontext current_ = nullptr;  ///< of the engine's thread; null until its first batch
   CUstream copy_stream_ = nullptr;
   CUstream store_stream_ = nullptr;
   void* pinned_ = nullptr;
@@ -126,6 +141,9 @@ Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   }
   // Copies run in a context of their own: behind a blocked kernel of the application's context even
   // the copy engine waits, since both share that context's queues.
+  ok = check(*api_, api_->ctx_get_current(&app_context_), "asking for the context");
+  if (!ok) return ok;
+  second_context_ = own->get();
   auto second = CudaLane::create(api_, std::move(own), slots_.size());
   if (!second) return tl::unexpected(second.error());
   second_ = std::move(*second);
@@ -160,7 +178,8 @@ Slot& CudaEngine::begin_batch(std::size_t count, bool adds) {
   slot.count = count;
   slot.adds = adds;
   slot.kernel_way = Way::none;
-  slot.kernel_pending = slot.revoked = slot.copies_pending = slot.reported = false;
+  slot.kernel_pending = slot.revoked = slot.copies_pending = false;
+  slot.complete = slot.reported = slot.by_kernel = false;
   slot.control->started = 0;
   slot.control->revoked = 0;
   slot.control->kernel_done = 0;
@@ -169,42 +188,40 @@ Slot& CudaEngine::begin_batch(std::size_t count, bool adds) {
   return slot;
 }
 
-Result<BatchId> CudaEngine::submit(std::size_t count) {
+Result<BatchId> CudaEngine::submit(std::size_t count, const ChooseMark& mark) {
   Slot& slot = begin_batch(count, false);
   // Large copies go to the copy engine whatever else the batch holds: they sort to its end, so the
   // kernel takes [0, small) and the copy engine the rest.
   Copy* end = slot.copies + count;
-  bool any_large = false;
+  bool any_large = false, any_value = false;
   for (Copy* copy = slot.copies; copy != end; ++copy) {
     any_large |= copy->size > policy_.copy_engine_above_bytes;
+    any_value |= copy->src == nullptr;
   }
+  // Values lie in pinned memory.
+  slot.by_kernel = any_value || !policy_.copy_engine_allowed;
   std::size_t small = count;
-  if (any_large) {
+  if (any_large && policy_.copy_engine_allowed) {
     small = static_cast<std::size_t>(
         std::partition(slot.copies, end,
                        [&](const Copy& c) { return c.size <= policy_.copy_engine_above_bytes; }) -
         slot.copies);
   }
-  const bool avoid = avoiding();
-  const bool kernel =
-      small > policy_.copy_engine_below && (!avoid || small >= policy_.second_context_above);
+  // After a time-out one batch tries the application's context; more only once it has run.
+  const bool second = avoiding() || held_by_revoked() > 0;
+  const std::size_t kernel_from = slot.by_kernel ? 1
+                                  : second       ? policy_.second_context_above
+                                                 : policy_.copy_engine_below + 1;
   Result<void> ok;
-  if (!kernel) {
-    ok = start_copies(slot, 0);
+  if (small < kernel_from) {
+    ok = start_copies(slot, 0, mark);
   } else {
     slot.count = small;
-    // After a time-out one batch tries the application's context; more only once it has run.
-    const bool second = avoid || held_by_revoked() > 0;
-    if (second && small < policy_.second_context_above) {
+    ok = start_kernel(slot, second ? Way::second_kernel : Way::app_kernel);
+    if (ok && small < count) {
       slot.count = count;
-      ok = start_copies(slot, 0);
-    } else {
-      ok = start_kernel(slot, second ? Way::second_kernel : Way::app_kernel);
-      if (ok && small < count) {
-        slot.count = count;
-        ok = start_copies(slot, small);
-        slot.count = small;
-      }
+      ok = start_copies(slot, small, {});
+      slot.count = small;
     }
   }
   if (!ok) return tl::unexpected(ok.error());
@@ -221,7 +238,9 @@ Result<BatchId> CudaEngine::submit_adds(std::span<const Add> adds) {
 }
 
 Result<void> CudaEngine::start_kernel(Slot& slot, Way way) {
-  CudaLane* lane = way == Way::second_kernel ? second_.get() : app_.get();
+  const bool second = way == Way::second_kernel;
+  CudaLane* lane = second ? second_.get() : app_.get();
+  enter(second ? second_context_ : app_context_);
   slot.kernel_way = way;
   slot.kernel_pending = true;
   slot.started_ns = now_ns();
@@ -230,7 +249,7 @@ Result<void> CudaEngine::start_kernel(Slot& slot, Way way) {
 }
 
 /// Gives copies [first, count) to the copy engine and then what marks their end.
-Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
+Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first, const ChooseMark& mark) {
   const std::size_t count = slot.count - first;
   slot.copies_pending = true;
   dsts_.clear();
@@ -243,34 +262,36 @@ Result<void> CudaEngine::start_copies(Slot& slot, std::uint64_t first) {
     srcs_.push_back(copy.src != nullptr ? address(copy.src) : address(&copy.value));
     sizes_.push_back(copy.size);
   }
-  const CUdeviceptr mark = address(&slot.control->copies_done);
-  const CUresult result = second_->inside([&] {
-    CUresult r = CUDA_SUCCESS;
-    if (api_->memcpy_batch_async != nullptr && count > 0 && !sizes_.empty()) {
-      CUmemcpyAttributes attributes{};
-      attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-      attributes.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
-      std::size_t from = 0;
-      r = api_->memcpy_batch_async(dsts_.data(), srcs_.data(), sizes_.data(), sizes_.size(),
-                                   &attributes, &from, 1, copy_stream_);
-    } else {
-      for (std::size_t i = 0; i < sizes_.size() && r == CUDA_SUCCESS; ++i) {
-        r = api_->memcpy_async(dsts_[i], srcs_[i], sizes_[i], copy_stream_);
-      }
+  enter(second_context_);
+  CUresult r = CUDA_SUCCESS;
+  if (api_->memcpy_batch_async != nullptr && count > 0 && !sizes_.empty()) {
+    CUmemcpyAttributes attributes{};
+    attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    attributes.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
+    std::size_t from = 0;
+    r = api_->memcpy_batch_async(dsts_.data(), srcs_.data(), sizes_.data(), sizes_.size(),
+                                 &attributes, &from, 1, copy_stream_);
+  } else {
+    for (std::size_t i = 0; i < sizes_.size() && r == CUDA_SUCCESS; ++i) {
+      r = api_->memcpy_async(dsts_[i], srcs_[i], sizes_[i], copy_stream_);
     }
-    if (r != CUDA_SUCCESS) return r;
-    return api_->stream_write_value64(copy_stream_, mark, slot.id, CU_STREAM_WRITE_VALUE_DEFAULT);
-  });
-  return check(*api_, result, "starting copies");
+  }
+  slot.mark = mark ? mark() : Mark{};
+  if (slot.mark.word == nullptr) slot.mark = {&slot.control->copies_done, slot.id};
+  if (r == CUDA_SUCCESS) {
+    r = api_->stream_write_value64(copy_stream_, address(slot.mark.word), slot.mark.value,
+                                   CU_STREAM_WRITE_VALUE_DEFAULT);
+  }
+  return check(*api_, r, "starting copies");
 }
 
 /// The batch's kernel part again, past the application's kernels.
 Result<void> CudaEngine::run_elsewhere(Slot& slot) {
-  if (!slot.adds && slot.count < policy_.second_context_above) {
-    require(!slot.copies_pending || load(slot.control->copies_done) == slot.id,
+  if (!slot.adds && !slot.by_kernel && slot.count < policy_.second_context_above) {
+    require(!slot.copies_pending,
             "the batch's large copies must end before its small ones start again");
     slot.control->copies_done = 0;
-    return start_copies(slot, 0);
+    return start_copies(slot, 0, {});
   }
   // A second kernel needs control words of its own while the first may still write these, so the
   // list moves to a slot that is free; this one waits for the late kernel.
@@ -280,7 +301,9 @@ Result<void> CudaEngine::run_elsewhere(Slot& slot) {
   free->id = slot.id;
   free->count = slot.count;
   free->adds = slot.adds;
-  free->kernel_pending = free->revoked = free->copies_pending = free->reported = false;
+  free->by_kernel = slot.by_kernel;
+  free->kernel_pending = free->revoked = free->copies_pending = false;
+  free->complete = free->reported = false;
   *free->control = BatchControl{};
   std::memcpy(static_cast<void*>(free->copies), slot.copies, slot.count * sizeof(Copy));
   slot.reported = true;
@@ -288,9 +311,7 @@ Result<void> CudaEngine::run_elsewhere(Slot& slot) {
 }
 
 Result<bool> CudaEngine::poll(Slot& slot) {
-  if (slot.copies_pending && load(slot.control->copies_done) == slot.id) {
-    slot.copies_pending = false;
-  }
+  if (slot.copies_pending && load(*slot.mark.word) == slot.mark.value) slot.copies_pending = false;
   if (slot.kernel_pending) {
     const std::uint64_t seen = load(slot.control->kernel_done);
     if (seen >> 1 == slot.id) {
@@ -333,18 +354,22 @@ void CudaEngine::free_if_finished(Slot& slot) {
 }
 
 Result<bool> CudaEngine::done(BatchId id) {
-  bool all = true;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    if (slot.id == 0) continue;
+  // First all are looked at: a batch may go on in another slot, before or behind its own.
+  for (Slot& slot : slots_) {
+    if (slot.id == 0 || slot.reported) continue;
     auto complete = poll(slot);
     if (!complete) return tl::unexpected(complete.error());
-    if (slot.id <= static_cast<std::uint64_t>(id)) {
-      if (*complete) {
-        slot.reported = true;
-      } else {
-        all = false;
-      }
+    slot.complete = *complete;
+  }
+  bool all = true;
+  for (Slot& slot : slots_) {
+    if (slot.id == 0) continue;
+    if (slot.reported) {
+      auto polled = poll(slot);  // a revoked kernel may have run
+      if (!polled) return tl::unexpected(polled.error());
+    } else if (slot.id <= static_cast<std::uint64_t>(id)) {
+      slot.reported = slot.complete;
+      all &= slot.complete;
     }
     free_if_finished(slot);
   }

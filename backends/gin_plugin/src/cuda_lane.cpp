@@ -1,6 +1,8 @@
 #include "cuda_lane.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 extern "C" const unsigned char engram_gin_kernels[];  // the fat binary, written by bin2c
 
@@ -9,12 +11,26 @@ namespace {
 
 constexpr unsigned kMaxBlocks = 132;  // an H200's multiprocessors; blocks loop over what is left
 
+/// The contexts that live, by device. The process's alone, since NCCL connects each communicator
+/// without saying of which others it knows.
+struct LivingContexts {
+  std::mutex mutex;
+  std::map<CUdevice, std::weak_ptr<OwnContext>> by_device;
+};
+LivingContexts& living_contexts() {
+  static LivingContexts contexts;
+  return contexts;
+}
+
 }  // namespace
 
-Result<std::shared_ptr<OwnContext>> OwnContext::create(std::shared_ptr<const CudaApi> api) {
+Result<std::shared_ptr<OwnContext>> OwnContext::of_device(std::shared_ptr<const CudaApi> api) {
   CUdevice device = 0;
   auto ok = check(*api, api->ctx_get_device(&device), "asking for the device");
   if (!ok) return tl::unexpected(ok.error());
+  const std::lock_guard lock(living_contexts().mutex);
+  std::weak_ptr<OwnContext>& living = living_contexts().by_device[device];
+  if (auto own = living.lock()) return own;
   std::shared_ptr<OwnContext> own(new OwnContext);
   own->api_ = std::move(api);
   ok = check(*own->api_, own->api_->ctx_create(&own->context_, CU_CTX_SCHED_SPIN, device),
@@ -22,6 +38,7 @@ Result<std::shared_ptr<OwnContext>> OwnContext::create(std::shared_ptr<const Cud
   if (!ok) return tl::unexpected(ok.error());
   CUcontext popped = nullptr;
   own->api_->ctx_pop_current(&popped);
+  living = own;
   return own;
 }
 
@@ -72,7 +89,7 @@ Result<void> CudaLane::set_up(std::size_t slots) {
   if (!ok) return ok;
   auto* control = new (pinned) BatchControl{};
   for (const bool adds : {false, true}) {
-    if (ok) ok = launch_here(adds, pinned, 0, control, 0, 0);
+    if (ok) ok = launch(adds, pinned, 0, control, 0, 0);
   }
   if (ok) ok = check(cuda, cuda.stream_synchronize(stream_), "running the copy kernels once");
   cuda.mem_free_host(pinned);
@@ -93,16 +110,6 @@ CudaLane::~CudaLane() {
 
 Result<void> CudaLane::launch(bool adds, const void* list, std::size_t count, BatchControl* control,
                               std::size_t slot, std::uint64_t id) {
-  Result<void> ok;
-  inside([&] {
-    ok = launch_here(adds, list, count, control, slot, id);
-    return CUDA_SUCCESS;
-  });
-  return ok;
-}
-
-Result<void> CudaLane::launch_here(bool adds, const void* list, std::size_t count,
-                                   BatchControl* control, std::size_t slot, std::uint64_t id) {
   const CudaApi& cuda = *api_;
   auto number = static_cast<unsigned>(count);
   CUdeviceptr tally = tallies_ + slot * sizeof(BatchTally);

@@ -12,7 +12,9 @@ namespace engram::gin_plugin {
 /// so what is queued there runs whatever the application's kernels wait for.
 class OwnContext {
  public:
-  [[nodiscard]] static Result<std::shared_ptr<OwnContext>> create(
+  /// The process's one for the current device, made if none is alive: each costs some hundred MB of
+  /// GPU memory, and communicators (NCCL opens several with NCCL_GIN_PROXY_NTHREADS) can share it.
+  [[nodiscard]] static Result<std::shared_ptr<OwnContext>> of_device(
       std::shared_ptr<const CudaApi> api);
   ~OwnContext();
   OwnContext(const OwnContext&) = delete;
@@ -48,14 +50,13 @@ class CudaLane {
   }
 
   /// Starts the copy kernel (or the add kernel) on `count` list entries; never waits.
+  /// Precondition: the lane's context is current.
   [[nodiscard]] Result<void> launch(bool adds, const void* list, std::size_t count,
                                     BatchControl* control, std::size_t slot, std::uint64_t id);
 
  private:
   CudaLane() = default;
   Result<void> set_up(std::size_t slots);
-  Result<void> launch_here(bool adds, const void* list, std::size_t count, BatchControl* control,
-                           std::size_t slot, std::uint64_t id);
 
   std::shared_ptr<const CudaApi> api_;
   std::shared_ptr<OwnContext> own_;  ///< null: the application's context

@@ -71,6 +71,12 @@ DescriptorWords encode(const Operation& op, bool owner) {
 }
 
 bool RingReader::next(DescriptorWords& words) {
+  if (!peek(words)) return false;
+  skip();
+  return true;
+}
+
+bool RingReader::peek(DescriptorWords& words) const {
   const std::uint64_t mask = (std::uint64_t{1} << log_depth_) - 1;
   const std::uint64_t owner = (index_ >> log_depth_) & 1;
   const std::uint64_t* slot = slots_ + (index_ & mask) * 8;
@@ -84,9 +90,7 @@ bool RingReader::next(DescriptorWords& words) {
     all &= words[i];
     any |= words[i];
   }
-  if ((owner == 1 ? all & 1 : any & 1) != owner) return false;
-  ++index_;
-  return true;
+  return (owner == 1 ? all & 1 : any & 1) == owner;
 }
 
 }  // namespace engram::gin_plugin

@@ -29,7 +29,29 @@ int running_nccl() {
   return version;
 }
 
+void copy_text(const std::string& from, char* text, std::size_t size) {
+  if (size == 0) return;
+  const std::size_t length = std::min(size - 1, from.size());
+  std::memcpy(text, from.data(), length);
+  text[length] = '\0';
+}
+
+/// A version as NCCL counts them from 2.9 on.
+std::string version_text(int code) {
+  return fmt::format("{}.{}.{}", code / 10000, code % 10000 / 100, code % 100);
+}
+
 }  // namespace
+
+Result<std::string> check_nccl(int version) {
+  if (version != 0 && version < abi::kOldestNccl) {
+    return fail(ErrorCode::unsupported, "NCCL ", version_text(version), " is older than ",
+                version_text(abi::kOldestNccl), ", the first with this plugin interface");
+  }
+  if (version <= abi::kNewestNccl) return std::string();
+  return fmt::format("NCCL {} is newer than {}, the last this plugin was checked against",
+                     version_text(version), version_text(abi::kNewestNccl));
+}
 
 void Plugin::say(bool warning, const std::string& text) const {
   if (warning) {
@@ -47,16 +69,9 @@ Result<std::unique_ptr<Plugin>> load_plugin(abi::Logger log) {
   plugin->log = log;
   if (!settings) return tl::unexpected(settings.error());
   plugin->settings = *settings;
-  const int version = running_nccl();
-  if (version != 0 && version < abi::kOldestNccl) {
-    return fail(ErrorCode::unsupported, "NCCL ", version, " is older than ", abi::kOldestNccl,
-                ", the first with this plugin interface");
-  }
-  if (version > abi::kNewestNccl) {
-    plugin->say(false, fmt::format("NCCL {} is newer than {}, the last this plugin was checked "
-                                   "against",
-                                   version, abi::kNewestNccl));
-  }
+  auto remark = check_nccl(running_nccl());
+  if (!remark) return tl::unexpected(remark.error());
+  if (!remark->empty()) plugin->say(false, *remark);
   return plugin;
 }
 
@@ -194,9 +209,20 @@ abi::Status plugin_finalize(void* ctx) {
 extern "C" __attribute__((visibility("default"))) void engram_gin_last_error(char* text,
                                                                              std::size_t size) {
   using engram::gin_plugin::last_error;
-  if (size == 0) return;
   const std::lock_guard lock(last_error().mutex);
-  const std::size_t length = std::min(size - 1, last_error().text.size());
-  std::memcpy(text, last_error().text.data(), length);
-  text[length] = '\0';
+  engram::gin_plugin::copy_text(last_error().text, text, size);
+}
+
+extern "C" __attribute__((visibility("default"))) void engram_gin_about(char* text,
+                                                                        std::size_t size) {
+  using namespace engram::gin_plugin;
+  const auto settings = read_settings(environment_variable);
+  std::string problem = settings ? "" : settings.error().message;
+  for (char& c : problem) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '\'';
+  }
+  copy_text(fmt::format(R"({{"version":"{}","interface":14,"oldest_nccl":{},"newest_nccl":{},)"
+                        R"("problem":"{}"}})",
+                        ENGRAM_VERSION, abi::kOldestNccl, abi::kNewestNccl, problem),
+            text, size);
 }

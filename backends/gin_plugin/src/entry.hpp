@@ -15,6 +15,11 @@ struct Plugin {
   void say(bool warning, const std::string& text) const;
 };
 
+/// Whether NCCL of `version` (NCCL_VERSION_CODE's form; 0 = not known) can be served. Errors:
+/// unsupported, naming both versions. The text is empty, or a remark on a version that is newer
+/// than what was checked.
+[[nodiscard]] Result<std::string> check_nccl(int version);
+
 /// Errors: invalid_argument for settings that are refused; said in the log by the caller.
 [[nodiscard]] Result<std::unique_ptr<Plugin>> load_plugin(abi::Logger log);
 
@@ -59,3 +64,8 @@ void describe_device(int device, abi::NetProperties& properties);
 /// The process's last plugin error, in words, cut to `size` bytes with its final zero; empty when
 /// there was none. For programs that found ncclCommGetAsyncError unhappy.
 extern "C" void engram_gin_last_error(char* text, std::size_t size);
+
+/// What this library is, as JSON cut to `size` bytes with its final zero: "version", "interface",
+/// "oldest_nccl", "newest_nccl" (NCCL_VERSION_CODE's form) and "problem", settings of the process's
+/// environment that are refused. Needs neither NCCL nor a GPU.
+extern "C" void engram_gin_about(char* text, std::size_t size);

@@ -9,7 +9,7 @@
 namespace engram::gin_plugin {
 namespace {
 
-constexpr std::size_t kRmaQueue = 4096;
+constexpr std::size_t kRmaQueue = 1024;  ///< operations; more would leave the caches
 constexpr auto kCloseLimit = std::chrono::seconds(2);
 
 /// What ranks must agree on for a set of contexts.
@@ -296,7 +296,9 @@ Result<ContextSet*> FabricImpl::create_gpi(const ContextConfig& config) {
 }
 
 Result<ContextSet*> FabricImpl::create_rma(int num_contexts) {
-  auto ok = start_workers(num_contexts);
+  // One thread of NCCL's feeds them all: by fewer hands it comes in larger batches.
+  constexpr int kRmaWorkers = 2;
+  auto ok = start_workers(std::min(num_contexts, kRmaWorkers));
   if (!ok) return tl::unexpected(ok.error());
   auto set = std::make_unique<ContextSet>();
   set->instance = next_instance_++;
@@ -317,10 +319,11 @@ Result<RmaRequest*> FabricImpl::post(ContextSet* set, int context, const Operati
   if (context < 0 || static_cast<std::size_t>(context) >= set->contexts.size()) {
     return fail(ErrorCode::out_of_range, "context ", context, " of ", set->contexts.size());
   }
+  ContextState& state = *set->contexts[static_cast<std::size_t>(context)];
   RmaRequest* request = set->requests.take();
-  RmaQueue& queue = *set->contexts[static_cast<std::size_t>(context)]->queue;
-  const RmaOperation rma{operation, signal_region, signal_offset, request};
-  while (!queue.push(rma)) std::this_thread::yield();
+  request->done_upto = &state.rma_done;
+  const RmaOperation rma{operation, signal_region, signal_offset};
+  while ((request->number = state.queue->push(rma)) == 0) std::this_thread::yield();
   return request;
 }
 
@@ -366,7 +369,9 @@ abi::DeviceHandle* handle_of(ContextSet* set) { return &set->handle; }
 std::uint16_t id_of(const Region* region) { return region->id; }
 bool is_plain_host(const Region* region) { return region->plain_host; }
 std::byte* data_of(const Region* region) { return region->data; }
-bool is_done(const RmaRequest* request) { return request->done.load(std::memory_order_acquire); }
+bool is_done(const RmaRequest* request) {
+  return request->done_upto->load(std::memory_order_acquire) >= request->number;
+}
 void give_back(RmaRequest* request) { request->pool->give(request); }
 
 }  // namespace engram::gin_plugin

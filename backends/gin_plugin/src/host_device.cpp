@@ -26,15 +26,18 @@ class HostEngine final : public Engine {
 
   std::size_t preferred() const override { return options_.slot_copies; }
 
-  Result<BatchId> submit(std::size_t count) override {
-    Batch batch{
-        ++last_, 0, {room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(count)}, {}};
+  Result<BatchId> submit(std::size_t count, const ChooseMark& mark) override {
+    Batch batch{++last_,
+                0,
+                {room_.begin(), room_.begin() + static_cast<std::ptrdiff_t>(count)},
+                {},
+                mark ? mark() : Mark{}};
     batches_.push_back(std::move(batch));
     return BatchId{last_};
   }
 
   Result<BatchId> submit_adds(std::span<const Add> adds) override {
-    batches_.push_back(Batch{++last_, 0, {}, {adds.begin(), adds.end()}});
+    batches_.push_back(Batch{++last_, 0, {}, {adds.begin(), adds.end()}, {}});
     return BatchId{last_};
   }
 
@@ -58,6 +61,7 @@ class HostEngine final : public Engine {
     unsigned polls;
     std::vector<Copy> copies;
     std::vector<Add> adds;
+    Mark mark;
   };
 
   static void carry_out(const Batch& batch) {
@@ -67,6 +71,7 @@ class HostEngine final : public Engine {
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (const Add& add : batch.adds) std::atomic_ref(*add.dst).fetch_add(add.value);
+    if (batch.mark.word != nullptr) std::atomic_ref(*batch.mark.word).store(batch.mark.value);
   }
 
   HostDeviceOptions options_;

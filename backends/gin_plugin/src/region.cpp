@@ -13,7 +13,8 @@ struct RegionOffer {
   std::uint64_t size = 0;
   std::uint32_t id = 0;
   std::uint32_t num_segments = 0;
-  std::uint64_t mirror_words = 0;  ///< > 0: the message's last file is the mirror
+  std::uint64_t mirror_words = 0;  ///< > 0: the next file from the message's end is the mirror
+  std::uint64_t with_words = 0;    ///< 1: the last file holds the rank's SignalledWords
 };
 struct SegmentOffer {
   std::uint64_t offset = 0;
@@ -73,14 +74,22 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
     region->mirror = SignalMirror(std::move(*memory), words);
     region->stored.resize(words);
   }
-  append(payload,
-         RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size()), words});
+  const bool first = !words_;
+  if (first) {
+    auto memory = SharedMemory::create(SignalledWords::size());
+    if (!memory) return tl::unexpected(memory.error());
+    words_ = SignalledWords(std::move(*memory));
+    peer_words_.resize(mesh_.num_ranks());
+  }
+  append(payload, RegionOffer{size.count, region->id, static_cast<std::uint32_t>(segments->size()),
+                              words, first ? 1u : 0u});
   for (const ExportedSegment& s : *segments) {
     append(payload, SegmentOffer{s.offset, s.size, s.allocation_offset, s.allocation_size,
                                  s.handle ? 1u : 0u, s.on_host ? 1u : 0u});
     if (s.handle) fds.push_back(s.handle.get());
   }
   if (mirrored) fds.push_back(region->mirror.fd());
+  if (first) fds.push_back(words_.fd());
   auto offers = mesh_.exchange(payload, fds);
   if (!offers) return tl::unexpected(offers.error());
   for (std::uint32_t r = 0; r < offers->size(); ++r) {
@@ -120,6 +129,12 @@ Result<PeerRegion> Regions::take_offer(Rank peer, Offer& offer,
   PeerRegion there;
   there.id = static_cast<RegionId>(head.id);
   there.size = head.size;
+  if (head.with_words != 0 && !offer.files.empty()) {
+    auto memory = SharedMemory::map(std::move(offer.files.back()), SignalledWords::size());
+    if (!memory) return tl::unexpected(memory.error());
+    peer_words_[peer.value] = SignalledWords(std::move(*memory));
+    offer.files.pop_back();
+  }
   if (head.mirror_words > 0 && !offer.files.empty()) {
     auto memory = SharedMemory::map(std::move(offer.files.back()),
                                     SignalMirror::bytes_for(head.mirror_words));

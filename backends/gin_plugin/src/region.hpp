@@ -12,10 +12,9 @@
 #include "engram/gin_plugin/settings.hpp"
 #include "engram/gin_plugin/shared_memory.hpp"
 #include "mesh.hpp"
+#include "signalled_words.hpp"
 
 namespace engram::gin_plugin {
-
-using RegionId = std::uint16_t;  ///< what device code calls a handle; 0 names none
 
 /// A piece of a peer's region.
 struct Segment {
@@ -113,6 +112,14 @@ class Regions {
     return mirrored_;
   }
 
+  /// A VA signal goes, or came, to that word of `owner`, which names its region so.
+  void note_signal(Rank owner, RegionId id, std::uint64_t offset) const {
+    const SignalledWords& words = owner == mesh_.self() ? words_ : peer_words_[owner.value];
+    if (words) words.note(id, offset);
+  }
+  /// This rank's words that were noted, by any rank of the host.
+  [[nodiscard]] const SignalledWords& signalled_words() const { return words_; }
+
   [[nodiscard]] Region* find(RegionId id) const {
     return table_[id].load(std::memory_order_acquire);
   }
@@ -129,6 +136,8 @@ class Regions {
   mutable std::mutex mutex_;
   std::vector<Region*> mirrored_;
   std::atomic<std::uint64_t> generation_{0};
+  SignalledWords words_;                    ///< made and shared with the first region
+  std::vector<SignalledWords> peer_words_;  ///< [num_ranks], empty across hosts
   RegionId last_id_ = 0;
 };
 

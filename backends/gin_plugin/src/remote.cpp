@@ -8,11 +8,13 @@
 #include <thread>
 
 #include "links.hpp"
+#include "staging.hpp"
 
 namespace engram::gin_plugin {
 namespace {
 
 constexpr std::size_t kMostRequests = 32;  ///< under way to one owner
+constexpr auto kSpin = std::chrono::microseconds(200);
 
 /// What a request still needs once its answer is here.
 struct Request {
@@ -93,24 +95,21 @@ class RemoteImpl final : public Remote {
   bool serve(Owner& owner);
   bool start_job(Owner& owner, Job& job);
   Result<bool> handle(Owner& owner, Incoming& message);
-  Result<void> answer_read(Owner& owner, const Incoming& message, std::byte* buffer);
-  Result<void> do_write(Owner& owner, const Incoming& message);
-  Result<void> do_add(const AddEntry& entry);
+  Result<bool> answer_read(Owner& owner, const Incoming& message);
+  void acknowledge(Owner& owner, const Incoming& message);
   Result<void> finish(Owner& owner, const Incoming& message);
-  Result<void> run_copies(std::vector<Copy>& copies);
-  Result<std::byte*> own_memory(const CopyEntry& entry) const;
 
   Device& device_;
   Regions& regions_;
   Rank self_;
   ApplySignal apply_signal_;
   std::function<void(Error)> on_error_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Staging> staging_;
   std::vector<std::unique_ptr<Owner>> owners_;
   std::unique_ptr<Links> links_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool woken_ = false;
+  std::atomic<bool> woken_{false};  ///< set under mutex_
   std::uint64_t rounds_asked_ = 0;  ///< guarded by mutex_, as rounds_done_
   std::uint64_t rounds_done_ = 0;
   bool stop_ = false;
@@ -120,9 +119,9 @@ class RemoteImpl final : public Remote {
 };
 
 Result<void> RemoteImpl::set_up(Mesh& mesh) {
-  auto engine = device_.make_engine(EngineUse::staging);
-  if (!engine) return tl::unexpected(engine.error());
-  engine_ = std::move(*engine);
+  auto staging = Staging::create(device_, regions_, self_);
+  if (!staging) return tl::unexpected(staging.error());
+  staging_ = std::move(*staging);
   for (std::uint32_t r = 0; r < mesh.num_ranks(); ++r) {
     owners_.push_back(std::make_unique<Owner>());
     owners_.back()->rank = Rank{r};
@@ -215,8 +214,13 @@ void RemoteImpl::execute() {
     bool busy = false;
     for (auto& owner : owners_) busy |= serve(*owner);
     if (busy) continue;
+    // Sleeping and waking cost more than a small message's whole way.
+    const auto until = std::chrono::steady_clock::now() + kSpin;
+    while (!woken_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return woken_; });
+    changed_.wait(lock, [&] { return woken_.load(); });
     woken_ = false;
     if (stop_) return;
   }
@@ -299,7 +303,7 @@ bool RemoteImpl::start_job(Owner& owner, Job& job) {
           {copy.local, message.buffer + message.head.payload, copy.size, 0, copy.value});
       message.head.payload += copy.size;
     }
-    if (auto ok = run_copies(gather); !ok) fail_once(ok.error());
+    if (auto ok = staging_->run(gather); !ok) fail_once(ok.error());
   }
   if (job.ticket) {
     message.head.request = next_request_++;
@@ -312,29 +316,22 @@ bool RemoteImpl::start_job(Owner& owner, Job& job) {
 /// False: no buffer for the answer; later again.
 Result<bool> RemoteImpl::handle(Owner& owner, Incoming& message) {
   switch (message.head.kind) {
-    case MessageKind::read: {
-      std::byte* buffer = links_->outbound().take();
-      if (buffer == nullptr) return false;
-      auto ok = answer_read(owner, message, buffer);
-      if (!ok) {
-        links_->outbound().give(buffer);
-        return tl::unexpected(ok.error());
-      }
-      return true;
-    }
+    case MessageKind::read:
+      return answer_read(owner, message);
     case MessageKind::write: {
-      auto ok = do_write(owner, message);
+      auto entries = read_entries(message.head, message.entries);
+      if (!entries) return tl::unexpected(entries.error());
+      auto ok = staging_->scatter(*entries, message.buffer);
       if (!ok) return tl::unexpected(ok.error());
+      acknowledge(owner, message);
       return true;
     }
     case MessageKind::add: {
       AddEntry entry;
       std::memcpy(&entry, message.entries.data(), sizeof entry);
-      auto ok = do_add(entry);
+      auto ok = staging_->add(entry);
       if (!ok) return tl::unexpected(ok.error());
-      Outgoing answer;
-      answer.head.request = message.head.request;
-      links_->send(owner.rank, std::move(answer));
+      acknowledge(owner, message);
       return true;
     }
     case MessageKind::signal: {
@@ -356,78 +353,29 @@ Result<bool> RemoteImpl::handle(Owner& owner, Incoming& message) {
   return fail(ErrorCode::invalid_argument, "a message of unknown kind");
 }
 
-Result<std::byte*> RemoteImpl::own_memory(const CopyEntry& entry) const {
-  const Region* region = regions_.find(entry.region);
-  if (region == nullptr) {
-    return fail(ErrorCode::not_found, "region ", entry.region, " is not registered here");
-  }
-  if (entry.offset > region->size || entry.size > region->size - entry.offset) {
-    return fail(ErrorCode::out_of_range, entry.size, " bytes from ", entry.offset, " of region ",
-                entry.region, " with ", region->size, " bytes");
-  }
-  return region->data + entry.offset;
-}
-
-Result<void> RemoteImpl::answer_read(Owner& owner, const Incoming& message, std::byte* buffer) {
+/// False: no buffer for the answer; later again.
+Result<bool> RemoteImpl::answer_read(Owner& owner, const Incoming& message) {
   auto entries = read_entries(message.head, message.entries);
   if (!entries) return tl::unexpected(entries.error());
   Outgoing answer;
   answer.head.kind = MessageKind::read_reply;
   answer.head.request = message.head.request;
-  answer.buffer = buffer;
-  std::vector<Copy> gather;
-  for (const CopyEntry& entry : *entries) {
-    auto src = own_memory(entry);
-    if (!src) return tl::unexpected(src.error());
-    gather.push_back({*src, buffer + answer.head.payload, entry.size, 0, 0});
-    answer.head.payload += entry.size;
+  answer.buffer = links_->outbound().take();
+  if (answer.buffer == nullptr) return false;
+  auto size = staging_->gather(*entries, answer.buffer);
+  if (!size) {
+    links_->outbound().give(answer.buffer);
+    return tl::unexpected(size.error());
   }
-  auto ok = run_copies(gather);
-  if (!ok) return ok;
+  answer.head.payload = *size;
   links_->send(owner.rank, std::move(answer));
-  return {};
+  return true;
 }
 
-Result<void> RemoteImpl::do_write(Owner& owner, const Incoming& message) {
-  auto entries = read_entries(message.head, message.entries);
-  if (!entries) return tl::unexpected(entries.error());
-  std::vector<Copy> scatter;
-  const std::byte* src = message.buffer;
-  for (const CopyEntry& entry : *entries) {
-    auto dst = own_memory(entry);
-    if (!dst) return tl::unexpected(dst.error());
-    scatter.push_back({src, *dst, entry.size, 0, 0});
-    src += entry.size;
-  }
-  auto ok = run_copies(scatter);
-  if (!ok) return ok;
+void RemoteImpl::acknowledge(Owner& owner, const Incoming& message) {
   Outgoing answer;
   answer.head.request = message.head.request;
   links_->send(owner.rank, std::move(answer));
-  return {};
-}
-
-Result<void> RemoteImpl::do_add(const AddEntry& entry) {
-  auto dst = own_memory({entry.offset, 8, entry.region, 0});
-  if (!dst) return tl::unexpected(dst.error());
-  if (entry.offset % 8 != 0) {
-    return fail(ErrorCode::invalid_argument, "an add at offset ", entry.offset);
-  }
-  auto* word = reinterpret_cast<std::uint64_t*>(*dst);
-  Region* region = regions_.find(entry.region);
-  if (region->mirror) {
-    region->mirror.add(entry.offset / 8, entry.value);
-    return {};
-  }
-  while (engine_->open().empty()) std::this_thread::yield();
-  const Add add{word, entry.value};
-  auto id = engine_->submit_adds(std::span(&add, 1));
-  if (!id) return tl::unexpected(id.error());
-  for (;;) {
-    auto done = engine_->done(*id);
-    if (!done) return tl::unexpected(done.error());
-    if (*done) return {};
-  }
 }
 
 /// An answer: lands a read's bytes and closes the request.
@@ -450,40 +398,10 @@ Result<void> RemoteImpl::finish(Owner& owner, const Incoming& message) {
       return fail(ErrorCode::invalid_argument, "a reply of ", message.head.payload, " bytes to ",
                   expected, " asked for");
     }
-    auto ok = run_copies(scatter);
+    auto ok = staging_->run(scatter);
     if (!ok) return ok;
   }
   request.ticket->open.fetch_sub(1, std::memory_order_release);
-  return {};
-}
-
-/// Runs copies to their end on this thread's engine, cut so that many warps share a large one.
-Result<void> RemoteImpl::run_copies(std::vector<Copy>& copies) {
-  constexpr std::uint32_t kPiece = 16 * 1024;
-  for (std::size_t i = 0; i < copies.size(); ++i) {
-    if (copies[i].size <= kPiece || copies[i].src == nullptr) continue;
-    Copy rest = copies[i];
-    rest.src += kPiece;
-    rest.dst += kPiece;
-    rest.size -= kPiece;
-    copies[i].size = kPiece;
-    copies.push_back(rest);
-  }
-  for (std::size_t at = 0; at < copies.size();) {
-    std::span<Copy> room = engine_->open();
-    const std::size_t count = std::min(room.size(), copies.size() - at);
-    require(count > 0, "the executor runs one batch at a time");
-    std::copy_n(copies.begin() + static_cast<std::ptrdiff_t>(at), count, room.begin());
-    auto id = engine_->submit(count);
-    if (!id) return tl::unexpected(id.error());
-    for (;;) {
-      auto done = engine_->done(*id);
-      if (!done) return tl::unexpected(done.error());
-      if (*done) break;
-      __builtin_ia32_pause();
-    }
-    at += count;
-  }
   return {};
 }
 

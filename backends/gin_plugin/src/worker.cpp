@@ -67,13 +67,11 @@ void Worker::run() {
       }
     }
     busy |= more;
-    // While descriptors keep coming the batch grows; it leaves when they pause, when a flush or
-    // counter waits for it or when it is full.
-    if (count_ > 0 && (!more || urgent_ || count_ >= engine_->preferred())) submit();
+    if (count_ > 0 && leaves_now(more)) submit();
     if (shared_.failed.load(std::memory_order_relaxed)) poison_signals();
     if (busy || !in_flight_.empty()) {
-      if ((round & 63) == 0 || busy) busy_at = Clock::now();
-      relax();
+      if ((round & 63) == 0) busy_at = Clock::now();
+      if (!busy) relax();
       continue;
     }
     if ((round & 255) == 0 && Clock::now() - busy_at > shared_.spin_time) {
@@ -82,6 +80,18 @@ void Worker::run() {
       relax();
     }
   }
+}
+
+/// Whether the open batch is started. While descriptors keep coming it grows; it leaves when they
+/// pause, when a flush or counter waits for it or when it is full. Where they come one by one, but
+/// faster than copies end, it grows until the batch under way has ended: else each would go alone.
+bool Worker::leaves_now(bool more) const {
+  constexpr std::size_t kWorthwhile = 64;
+  constexpr std::size_t kLone = 2;             // nothing else is under way: no look for more
+  constexpr std::uint64_t kLarge = 64 * 1024;  // bytes that take longer than a batch's start
+  if (urgent_ || count_ >= engine_->preferred()) return true;
+  if (more) return in_flight_.empty() && count_ <= kLone;
+  return in_flight_.empty() || count_ >= kWorthwhile || open_bytes_ >= kLarge;
 }
 
 /// True: stop.
@@ -122,6 +132,7 @@ bool Worker::poll_engine() {
   while (!in_flight_.empty()) {
     auto done = engine_->done(in_flight_.front().second);
     if (!done) {
+      engine_lost_ = true;
       shared_.fail(within(done.error(), "rank ", shared_.self.value, ", copying").value());
       in_flight_.clear();
       completed_ = submitted_;
@@ -153,6 +164,13 @@ bool Worker::advance(ContextState& context) {
         std::atomic_ref(context.counters[front.index].value)
             .store(++context.counts[front.index], std::memory_order_release);
         break;
+      case Pending::Kind::counted:
+        ++context.counts[front.index];
+        if (failed) {  // then perhaps nobody has stored it
+          std::atomic_ref(context.counters[front.index].value)
+              .store(context.counts[front.index], std::memory_order_release);
+        }
+        break;
       case Pending::Kind::reset_counter:
         context.counts[front.index] = 0;
         std::atomic_ref(context.counters[front.index].value).store(0, std::memory_order_release);
@@ -167,8 +185,8 @@ bool Worker::advance(ContextState& context) {
           continue;  // it became a batch or a ticket
         }
         break;
-      case Pending::Kind::request:
-        front.request->done.store(true, std::memory_order_release);
+      case Pending::Kind::requests:
+        context.rma_done.store(front.number, std::memory_order_release);
         break;
     }
     context.pending.pop_front();
@@ -215,6 +233,7 @@ bool Worker::start_add(ContextState& context, Pending& pending) {
   }
   if (count_ > 0) submit();
   if (!ensure_open()) return false;
+  shared_.regions.note_signal(Rank{pending.peer}, target.id, pending.number);
   const Add add{reinterpret_cast<std::uint64_t*>(there.mapped), pending.value};
   auto id = engine_->submit_adds(std::span(&add, 1));
   open_ = {};
@@ -236,16 +255,45 @@ bool Worker::ensure_open() {
 
 void Worker::submit() {
   urgent_ = false;
-  auto id = engine_->submit(std::exchange(count_, 0));
+  open_bytes_ = 0;
+  auto id = engine_->submit(std::exchange(count_, 0), [this] { return flush_behind_batch(); });
   open_ = {};
   ++submitted_;
   if (!id) {
+    engine_lost_ = true;
     shared_.fail(id.error());
     in_flight_.clear();
     completed_ = submitted_;
     return;
   }
   in_flight_.emplace_back(submitted_, *id);
+}
+
+/// A flush that has come while the last batch was being started and waits for it alone: the device
+/// stores its counter itself, without a turn of this thread. A single get is shorter by that.
+Mark Worker::flush_behind_batch() {
+  for (ContextState* context : contexts_) {
+    if (context->queue || context->pending.size() != 1) continue;
+    const Pending& batch = context->pending.front();
+    if (batch.kind != Pending::Kind::batch || batch.number != submitted_ + 1) continue;
+    DescriptorWords words;
+    if (!context->ring.peek(words)) continue;
+    const auto op = decode(words);
+    // Flush counters alone: the application sets others back.
+    const std::size_t first_flush = context->counts.size() - shared_.num_ranks;
+    const bool fits = op && op->code == OpCode::peer_flush && op->counted() &&
+                      op->counter >= first_flush && op->counter < context->counts.size() &&
+                      op->peer < shared_.num_ranks && context->num_held == 0;
+    if (!fits) continue;
+    context->ring.skip();
+    std::atomic_ref(context->consumed->value)
+        .store(context->ring.consumed(), std::memory_order_release);
+    Pending& flush = context->pending.emplace_back();
+    flush.kind = Pending::Kind::counted;
+    flush.index = op->counter;
+    return {&context->counters[op->counter].value, context->counts[op->counter] + 1};
+  }
+  return {};
 }
 
 /// Brings what the mirrors have gathered to the words that kernels read.
@@ -287,6 +335,32 @@ void Worker::poison_signals() {
     for (std::uint32_t i = 0; own != nullptr && i < context->num_signals; ++i) {
       std::atomic_ref(own[i].value).fetch_add(kStep, std::memory_order_acq_rel);
     }
+  }
+  if (stores_signals_) poison_words(kStep);
+}
+
+/// The same for words in windows, which only the device reaches: a few at a time, while it does.
+void Worker::poison_words(std::uint64_t step) {
+  if (engine_lost_ || !in_flight_.empty() || !ensure_open()) return;
+  std::vector<Add> adds;
+  const SignalledWords& words = shared_.regions.signalled_words();
+  for (std::size_t at = 0; words && at < SignalledWords::kMost && adds.size() < open_.size();
+       ++at) {
+    const auto word = words.word(at);
+    if (!word) continue;
+    const Region* region = shared_.regions.find(word->region);
+    if (region == nullptr || word->offset + 8 > region->size) continue;
+    adds.push_back({reinterpret_cast<std::uint64_t*>(region->data + word->offset), step});
+  }
+  if (adds.empty()) return;
+  count_ = 0;  // nothing is copied after a failure
+  open_bytes_ = 0;
+  auto id = engine_->submit_adds(adds);
+  open_ = {};
+  if (id) {
+    in_flight_.emplace_back(++submitted_, *id);
+  } else {
+    engine_lost_ = true;
   }
 }
 

@@ -38,23 +38,26 @@ class Worker {
  private:
   void run();
   bool take_commands();
+  bool leaves_now(bool more) const;
   bool poll_engine();
   bool advance(ContextState& context);
   bool take_descriptors(ContextState& context);
   bool take_requests(ContextState& context);
   void take(ContextState& context, const Operation& op);
-  void take_rma(ContextState& context, const RmaOperation& rma);
+  void take_rma(ContextState& context, const RmaOperation& rma, std::uint64_t number);
   bool data_part(ContextState& context, const Operation& op);
   void append(ContextState& context, const Copy& copy);
   bool room() const { return open_.size() - count_ >= kMostPieces; }
   bool ensure_open();
   void submit();
+  Mark flush_behind_batch();
   void flush_remote(ContextState& context);
   void flush_remote_if_due(ContextState& context);
   bool start_add(ContextState& context, Pending& pending);
   bool deliver(ContextState& context, const Pending& pending);
   bool store_signals();
   void poison_signals();
+  void poison_words(std::uint64_t step);
   void refuse(const ContextState& context, const Operation& op, Error error);
 
   /// Copies that one operation may need at most without waiting for a slot.
@@ -68,11 +71,13 @@ class Worker {
   std::vector<Region*> mirrored_;
   std::vector<ContextState*> contexts_;
   std::span<Copy> open_;
-  std::size_t count_ = 0;
-  bool urgent_ = false;          ///< something waits for the open batch
-  std::uint64_t submitted_ = 0;  ///< number of the last batch given to the engine
+  std::size_t count_ = 0;         ///< copies in the open batch
+  std::uint64_t open_bytes_ = 0;  ///< of them
+  bool urgent_ = false;           ///< something waits for the open batch
+  std::uint64_t submitted_ = 0;   ///< number of the last batch given to the engine
   std::uint64_t completed_ = 0;
   std::deque<std::pair<std::uint64_t, BatchId>> in_flight_;
+  bool engine_lost_ = false;  ///< it reported an error
   std::chrono::steady_clock::time_point poisoned_at_{};
 
   std::mutex mutex_;

@@ -14,11 +14,15 @@ void Worker::append(ContextState& context, const Copy& copy) {
     if (shared_.failed) return;
   }
   open_[count_++] = copy;
+  open_bytes_ += copy.size;
   const std::uint64_t number = submitted_ + 1;
-  const bool noted = !context.pending.empty() &&
-                     context.pending.back().kind == Pending::Kind::batch &&
-                     context.pending.back().number == number;
-  if (noted) return;
+  // RMA's requests that wait for the open batch may as well wait for one copy more of it.
+  const auto& line = context.pending;
+  const Pending* last = line.empty() ? nullptr : &line.back();
+  if (last != nullptr && last->kind == Pending::Kind::requests && line.size() > 1) {
+    last = &line[line.size() - 2];
+  }
+  if (last != nullptr && last->kind == Pending::Kind::batch && last->number == number) return;
   Pending pending;
   pending.kind = Pending::Kind::batch;
   pending.number = number;
@@ -52,9 +56,10 @@ bool Worker::take_descriptors(ContextState& context) {
 bool Worker::take_requests(ContextState& context) {
   RmaOperation rma;
   bool any = false;
-  while (((ensure_open() && room()) || shared_.failed.load(std::memory_order_relaxed)) &&
-         context.queue->pop(rma)) {
-    take_rma(context, rma);
+  while ((ensure_open() && room()) || shared_.failed.load(std::memory_order_relaxed)) {
+    const std::uint64_t number = context.queue->pop(rma);
+    if (number == 0) break;
+    take_rma(context, rma, number);
     any = true;
   }
   flush_remote_if_due(context);
@@ -210,7 +215,7 @@ void Worker::flush_remote(ContextState& context) {
   ++context.tickets_open;
 }
 
-void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
+void Worker::take_rma(ContextState& context, const RmaOperation& rma, std::uint64_t number) {
   take(context, rma.operation);
   if (rma.signal_region != nullptr && !shared_.failed) {
     flush_remote(context);
@@ -230,9 +235,10 @@ void Worker::take_rma(ContextState& context, const RmaOperation& rma) {
   }
   // A request tells of its own operation, so its copies leave with it.
   flush_remote(context);
-  Pending& pending = context.pending.emplace_back();
-  pending.kind = Pending::Kind::request;
-  pending.request = rma.request;
+  if (context.pending.empty() || context.pending.back().kind != Pending::Kind::requests) {
+    context.pending.emplace_back().kind = Pending::Kind::requests;
+  }
+  context.pending.back().number = number;
 }
 
 }  // namespace engram::gin_plugin

@@ -60,9 +60,28 @@ std::vector<std::string> why_no_gin(const Report& report) {
   }
   const bool plugin = get(env, "NCCL_GIN_PLUGIN") || get(env, "NCCL_RMA_PLUGIN");
   if (report.nics.empty() && !plugin) {
-    reasons.push_back("no plug-in instead of a NIC (NCCL_GIN_PLUGIN=/path/lib.so)");
+    const bool nearby = !report.plugins.empty();
+    reasons.push_back(fmt::format("no plug-in instead of a NIC (NCCL_GIN_PLUGIN={}{})",
+                                  nearby ? report.plugins.front().path : "/path/lib.so",
+                                  nearby ? ", which `engram launch` sets" : ""));
+  }
+  for (const PluginFacts& p : report.plugins) {
+    if (!p.problem.empty()) reasons.push_back(fmt::format("plug-in {}: {}", p.path, p.problem));
   }
   return reasons;
+}
+
+/// " through engram-gin" where a plug-in, not a NIC, carries that type of GIN.
+std::string served_by(const Report& report, ncclGinType_t type) {
+  const char* variable = type == NCCL_GIN_TYPE_GPI     ? "NCCL_GIN_PLUGIN"
+                         : type == NCCL_GIN_TYPE_PROXY ? "NCCL_RMA_PLUGIN"
+                                                       : nullptr;
+  for (const PluginFacts& p : report.plugins) {
+    if (variable != nullptr && p.variable == variable && p.problem.empty()) {
+      return fmt::format(" through {}", p.name);
+    }
+  }
+  return "";
 }
 
 void find_paths(Report& report) {
@@ -79,8 +98,8 @@ void find_paths(Report& report) {
       const bool on_rail = a % comm.lsa_size == b % comm.lsa_size;
       const bool full = comm.facts.gin != NCCL_GIN_TYPE_NONE;
       path.network = !path.self && (full || (on_rail && comm.facts.railed != NCCL_GIN_TYPE_NONE));
-      const std::string gin =
-          fmt::format("GIN {}", name_of(full ? comm.facts.gin : comm.facts.railed));
+      const ncclGinType_t type = full ? comm.facts.gin : comm.facts.railed;
+      const std::string gin = fmt::format("GIN {}{}", name_of(type), served_by(report, type));
       path.how = path.self ? "own memory"
                  : path.load_store
                      ? (path.network ? "loads and stores, " + gin : "loads and stores")
@@ -223,6 +242,18 @@ void diagnose(Report& report) {
   if (!report.driver_problem.empty()) say(Severity::problem, report.driver_problem);
   if (!report.nccl_problem.empty()) say(Severity::problem, report.nccl_problem);
   if (!report.communicator_problem.empty()) say(Severity::problem, report.communicator_problem);
+  for (const PluginFacts& p : report.plugins) {
+    if (!p.variable.empty() && !p.problem.empty()) {
+      say(Severity::problem, fmt::format("{}={}: {}", p.variable, p.path, p.problem));
+    }
+    if (!p.variable.empty() && get(report.environment, "CUDA_MODULE_LOADING") != "EAGER") {
+      say(Severity::advice,
+          fmt::format("{} is set: set CUDA_MODULE_LOADING=EAGER too, or have every kernel loaded "
+                      "before one waits in GIN; loading waits for running kernels, and a plug-in "
+                      "on the CPU cannot serve them meanwhile",
+                      p.variable));
+    }
+  }
   find_paths(report);
   const bool gin = report.communicator && (report.communicator->facts.gin != NCCL_GIN_TYPE_NONE ||
                                            report.communicator->facts.railed != NCCL_GIN_TYPE_NONE);

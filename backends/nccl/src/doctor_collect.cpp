@@ -163,6 +163,14 @@ Report examine(const DoctorInput& input) {
     report.nccl_problem = library.error().message;
   }
   report.nics = find_nics(input.sys);
+  for (const char* variable : {"NCCL_GIN_PLUGIN", "NCCL_RMA_PLUGIN"}) {
+    const auto found = input.environment.find(variable);
+    if (found == input.environment.end()) continue;
+    report.plugins.push_back(examine_plugin(variable, found->second, report.nccl_version));
+  }
+  if (report.plugins.empty() && input.plugin_nearby) {
+    report.plugins.push_back(examine_plugin("", *input.plugin_nearby, report.nccl_version));
+  }
   report.peer_memory_module = fs::exists(input.sys / "module/nvidia_peermem");
   return report;
 }

@@ -52,6 +52,23 @@ void write_nics(const Report& report, std::string& out) {
   }
 }
 
+void write_plugins(const Report& report, std::string& out) {
+  auto line = std::back_inserter(out);
+  for (const PluginFacts& p : report.plugins) {
+    std::string entries;
+    for (const auto& e : p.entries) entries += (entries.empty() ? "" : ", ") + e;
+    fmt::format_to(line, "plug-in  {} ({}): {}{}{}{}\n", p.path,
+                   p.variable.empty() ? "nearby, not set" : p.variable,
+                   p.name.empty() ? "unknown" : p.name, p.version.empty() ? "" : " " + p.version,
+                   entries.empty() ? "" : "; entry points " + entries,
+                   p.oldest_nccl == 0 ? ""
+                                      : fmt::format("; NCCL {} to {}", version_text(p.oldest_nccl),
+                                                    version_text(p.newest_nccl)));
+    if (!p.problem.empty()) fmt::format_to(line, "         not usable: {}\n", p.problem);
+    if (!p.remark.empty()) fmt::format_to(line, "         {}\n", p.remark);
+  }
+}
+
 void write_communicator(const Report& report, std::string& out) {
   auto line = std::back_inserter(out);
   if (!report.communicator) {
@@ -84,6 +101,7 @@ std::string to_text(const Report& report) {
                  version_text(report.header_version));
   write_devices(report, out);
   write_nics(report, out);
+  write_plugins(report, out);
   write_communicator(report, out);
   for (const auto& [name, value] : report.environment) {
     fmt::format_to(line, "set      {}={}\n", name, value);
@@ -134,6 +152,18 @@ nlohmann::json to_json(const Report& report) {
                            {"board", nic.board},
                            {"numa", nic.numa_node},
                            {"ports", std::move(ports)}});
+  }
+  out["plugins"] = json::array();
+  for (const PluginFacts& p : report.plugins) {
+    out["plugins"].push_back({{"variable", p.variable},
+                              {"path", p.path},
+                              {"name", p.name},
+                              {"version", p.version},
+                              {"entries", p.entries},
+                              {"oldest_nccl", p.oldest_nccl},
+                              {"newest_nccl", p.newest_nccl},
+                              {"problem", p.problem},
+                              {"remark", p.remark}});
   }
   out["environment"] = report.environment;
   out["communicator"] = nullptr;

@@ -74,6 +74,10 @@ class RingReader {
   /// Copies the next descriptor to `words` if it is complete. Never waits.
   [[nodiscard]] bool next(DescriptorWords& words);
 
+  /// The same without taking it; skip() then does.
+  [[nodiscard]] bool peek(DescriptorWords& words) const;
+  void skip() { ++index_; }
+
   /// Descriptors taken so far: what the GPU's consumer index is set to.
   [[nodiscard]] std::uint64_t consumed() const { return index_; }
 

@@ -36,6 +36,14 @@ static_assert(sizeof(Add) == 32);
 
 enum class BatchId : std::uint64_t {};
 
+/// A word that the device stores `value` to; null: none.
+struct Mark {
+  std::uint64_t* word = nullptr;
+  std::uint64_t value = 0;
+};
+/// Asked at most once while a batch is being started, as late as the engine can.
+using ChooseMark = std::function<Mark()>;
+
 /// Runs batches of copies on one device. One thread uses an engine. No call waits for the device.
 class Engine {
  public:
@@ -44,8 +52,10 @@ class Engine {
   [[nodiscard]] virtual std::span<Copy> open() = 0;
   /// The batch size that serves best just now, <= open().size().
   [[nodiscard]] virtual std::size_t preferred() const = 0;
-  /// Starts the first `count` copies of the span that open() gave; unordered among themselves.
-  [[nodiscard]] virtual Result<BatchId> submit(std::size_t count) = 0;
+  /// Starts the first `count` copies of the span that open() gave; unordered among themselves. An
+  /// engine that can asks for a word to store when every byte is visible, in pinned memory and not
+  /// changed by others before done() has told; so a waiting kernel sees it without this thread.
+  [[nodiscard]] virtual Result<BatchId> submit(std::size_t count, const ChooseMark& mark) = 0;
   /// Starts adds, in a slot of their own; none is lost or done twice. Precondition: open() is not
   /// empty and adds.size() <= open().size().
   [[nodiscard]] virtual Result<BatchId> submit_adds(std::span<const Add> adds) = 0;
@@ -79,8 +89,7 @@ using Block = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 /// What an engine mostly copies.
 enum class EngineUse {
   peers,    ///< between devices, where the copy engine is quickest for few copies
-  staging,  ///< between a device and pinned memory: small ones wait for a time slice of the second
-            ///< context (2.4 ms) on the copy engine, so kernels do all
+  staging,  ///< between a device and pinned memory: kernels do all, see copy_engine_allowed
 };
 
 class Device {
@@ -122,6 +131,9 @@ struct EnginePolicy {
   /// How long the application's context is avoided after a revoked kernel; doubles up to 64 times.
   Nanos avoid_time = std::chrono::milliseconds(100);
   bool kernels_allowed = true;  ///< false: copy engine and second context alone
+  /// False: kernels do all, of the second context where the application's is avoided. Small copies
+  /// between pinned memory and a GPU wait for a time slice each on the copy engine's side (2.4 ms).
+  bool copy_engine_allowed = true;
 };
 
 /// The device current on the calling thread. Errors: unsupported without a CUDA driver or context.

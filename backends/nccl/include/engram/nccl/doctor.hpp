@@ -49,6 +49,17 @@ struct NicFacts {
   std::vector<NicPortFacts> ports;
 };
 
+/// A library that NCCL is told to use in the place of a NIC, or could be.
+struct PluginFacts {
+  std::string variable;  ///< NCCL_GIN_PLUGIN or NCCL_RMA_PLUGIN; empty: nearby, but not set
+  std::string path;
+  std::string name;                  ///< as its table says
+  std::vector<std::string> entries;  ///< "GIN v14", "RMA v14"
+  std::string version;               ///< Engram's own plugin alone, as the next two
+  int oldest_nccl = 0, newest_nccl = 0;
+  std::string problem, remark;  ///< why NCCL cannot use it; what else is to be known
+};
+
 /// What a communicator says of itself, when one could be made.
 struct CommunicatorFacts {
   CommFacts facts;
@@ -77,6 +88,7 @@ struct Report {
   std::vector<DeviceFacts> devices;
   std::vector<PeerFacts> peers;
   std::vector<NicFacts> nics;
+  std::vector<PluginFacts> plugins;
   bool peer_memory_module = false;  ///< nvidia_peermem is loaded
   Environment environment;
   std::optional<CommunicatorFacts> communicator;
@@ -92,6 +104,8 @@ struct DoctorInput {
   Environment environment;
   LibraryOptions library;
   std::filesystem::path sys = "/sys", proc = "/proc";  ///< other roots for tests
+  /// A GIN plugin beside this program, reported where no variable names one.
+  std::optional<std::filesystem::path> plugin_nearby;
 };
 
 /// Looks at this machine; a part that is missing is a line in the report, never a failure. The
@@ -99,6 +113,10 @@ struct DoctorInput {
 [[nodiscard]] Report examine(const DoctorInput& input);
 /// The NICs under `sys`/class/infiniband.
 [[nodiscard]] std::vector<NicFacts> find_nics(const std::filesystem::path& sys);
+/// Loads the plugin at `path`, which `variable` names, and looks at what it offers; `nccl_version`
+/// is the running NCCL's, 0 where there is none.
+[[nodiscard]] PluginFacts examine_plugin(const std::string& variable, const std::string& path,
+                                         int nccl_version);
 /// From the communicator's facts and the machine's: fills `paths` and `advice`. Pure.
 void diagnose(Report& report);
 
