@@ -1,6 +1,7 @@
 #include "engram/sim/fabric.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engram/model/ecmp.hpp"
 #include "fabric_options.hpp"
@@ -266,7 +267,8 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
       std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
   const double most = static_cast<double>(std::min(kMostInPiece, by_bytes));
   const double turns = static_cast<double>(fullest_qp(flow)) / std::min(kOfEachQp, most / qps);
-  const auto wanted = static_cast<std::uint64_t>(static_cast<double>(flow.count) / turns + 0.5);
+  const auto wanted =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
   const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
   const std::uint64_t piece = std::max({std::uint64_t{1}, wanted, by_depth});
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
