@@ -13,8 +13,8 @@ namespace {
 
 /// Requests of a flow that travel as one: an engine turns to another flow after 1.4 us at 45 M/s.
 constexpr std::uint64_t kMostInPiece = 64;
-/// Of which so many belong to one QP: half of the reads that it keeps in flight.
-constexpr double kOfEachQp = 8;
+/// Of which so many belong to one QP: the reads that it keeps in flight.
+constexpr double kOfEachQp = 16;
 
 std::uint64_t fullest_qp(const FlowRequest& flow) {
   const std::uint64_t qps = std::max(1u, flow.qps);
@@ -113,15 +113,25 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
       if (is_of_packet(event)) {
         const std::uint32_t train = network_.packets()[event.a].train;
         if (train != kNone) nics_.trains.fetch(train);
+      } else if (is_of_train(event)) {
+        const Train& train = nics_.trains[event.a];
+        if (train.qp != kNone) qps_.fetch(train.qp);
+        if (train.first != kNone) qps_.nodes().fetch(train.first);
       }
-      if (!is_of_train(event)) continue;
-      const std::uint32_t node = nics_.trains[event.a].first;
-      if (node != kNone) qps_.nodes().fetch(node);
     }
     for (const Event& event : events) {
-      if (static_cast<EventKind>(event.kind) != EventKind::memory) continue;
-      const std::uint32_t node = nics_.trains[event.a].first;
-      if (node != kNone) context_.client.soon(qps_.node(node).request);
+      const auto kind = static_cast<EventKind>(event.kind);
+      if (is_of_packet(event)) {
+        const std::uint32_t train = network_.packets()[event.a].train;
+        if (train != kNone) qps_.fetch(nics_.trains[train].qp);
+      } else if (kind == EventKind::memory && nics_.trains[event.a].first != kNone) {
+        context_.client.soon(qps_.node(nics_.trains[event.a].first).request);
+      }
+    }
+    for (const Event& event : events) {
+      if (!is_of_packet(event)) continue;
+      const std::uint32_t train = network_.packets()[event.a].train;
+      if (train != kNone) qps_.fetch_connection(nics_.trains[train].qp);
     }
   }
 
@@ -251,15 +261,16 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   if (!opened.has_value()) return tl::unexpected(opened.error());
   Qp& queue = qps_[*opened];
   // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
-  // about a packet of payload at most.
+  // about a packet of payload at most. The last piece is what is left: it ends no later for the
+  // cut.
   const std::uint64_t by_bytes =
       std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
   const double most = static_cast<double>(std::min(kMostInPiece, by_bytes));
-  const double each_qp = std::min(kOfEachQp, most / qps);
-  const auto turns =
-      static_cast<std::uint64_t>(std::ceil(static_cast<double>(fullest_qp(flow)) / each_qp));
+  const double turns = static_cast<double>(fullest_qp(flow)) / std::min(kOfEachQp, most / qps);
+  const auto wanted =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
   const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
-  const std::uint64_t piece = std::max((flow.count + turns - 1) / turns, by_depth);
+  const std::uint64_t piece = std::max({std::uint64_t{1}, wanted, by_depth});
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {

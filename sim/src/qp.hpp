@@ -107,6 +107,8 @@ class QpTable {
   [[nodiscard]] Hashes hashes(const Qp& queue, std::uint32_t turn) const;
   RequestNode& node(std::uint32_t index) { return nodes_[index]; }
   [[nodiscard]] const Pool<RequestNode>& nodes() const { return nodes_; }
+  void fetch(std::uint32_t qp) const { qps_.fetch(qp); }
+  void fetch_connection(std::uint32_t qp) const { connections_.fetch(qps_[qp].connection); }
   [[nodiscard]] std::uint32_t size() const { return qps_.size(); }
 
  private:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # How fast the simulator runs: the scenarios of scenarios/scale, then how time grows with ranks and
-# with gets. Prints a Markdown table. Usage: tools/bench/scale.sh [BUILD]
+# with gets. Prints a Markdown table, which scale_plot.py draws. Usage: tools/bench/scale.sh [BUILD]
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 engram=${1:-$root/build}/tools/engram
@@ -31,7 +31,11 @@ echo '|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|'
 measure message message_64
 measure batch batch_256
 measure flow flow_2048
-for nodes in 1 2 4 16; do measure message message_64 --set cluster.nodes=$nodes; done
+for nodes in 2 4 16; do measure message message_64 --set cluster.nodes=$nodes; done
 for tokens in 64 128 256; do measure message message_64 --set fetch.tokens=$tokens; done
 for nodes in 8 16 64; do measure batch batch_256 --set cluster.nodes=$nodes; done
+for tokens in 64 128 256; do measure batch batch_256 --set fetch.tokens=$tokens; done
 for nodes in 32 64 128; do measure flow flow_2048 --set cluster.nodes=$nodes; done
+for tokens in 64 128 256; do
+  measure flow flow_2048 --set cluster.nodes=64 --set fetch.tokens=$tokens
+done

@@ -53,11 +53,11 @@ class StreamCheck {
               IndexBatch batch) {
     Expected& expected = ranks_[rank.value];
     expected.batch = std::move(batch);
-    expected.base.clear();
-    expected.row.clear();
+    expected.layers.clear();
     for (std::uint32_t l = 0; l < expected.batch.layers; ++l) {
-      expected.base.push_back(fetch.row_offset(LayerIndex{l}).count);
-      expected.row.push_back(table.layout().place(LayerIndex{l}).row_bytes);
+      expected.layers.push_back({fetch.row_offset(LayerIndex{l}).count,
+                                 table.layout().place(LayerIndex{l}).row_bytes,
+                                 expected.batch.layer(LayerIndex{l})});
     }
     expected.missing = std::ranges::count_if(expected.batch.rows, [](auto r) { return r >= 0; });
   }
@@ -65,20 +65,24 @@ class StreamCheck {
   bool arrived(Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
     Expected& expected = ranks_[rank.value];
     --expected.missing;
-    std::uint32_t layer = expected.batch.layers - 1;
-    while (layer > 0 && expected.base[layer] > offset) --layer;
-    const std::uint64_t i = (offset - expected.base[layer]) / expected.row[layer];
-    const auto rows = expected.batch.layer(LayerIndex{layer});
-    return i < rows.size() && row.size() == expected.row[layer] &&
-           pattern_.matches(LayerIndex{layer}, rows[i], row);
+    auto layer = static_cast<std::uint32_t>(expected.layers.size()) - 1;
+    while (layer > 0 && expected.layers[layer].base > offset) --layer;
+    const Expected::Layer& in = expected.layers[layer];
+    const std::uint64_t i = (offset - in.base) / in.row_bytes;
+    return i < in.rows.size() && row.size() == in.row_bytes &&
+           pattern_.matches(LayerIndex{layer}, in.rows[i], row);
   }
 
   [[nodiscard]] std::int64_t missing(Rank rank) const { return ranks_[rank.value].missing; }
 
  private:
   struct Expected {
+    struct Layer {
+      std::uint64_t base = 0, row_bytes = 0;  // of its first row; of each
+      std::span<const std::int64_t> rows;
+    };
     IndexBatch batch;
-    std::vector<std::uint64_t> base, row;
+    std::vector<Layer> layers;
     std::int64_t missing = 0;
   };
   core::RowPattern pattern_;

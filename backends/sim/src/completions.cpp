@@ -133,8 +133,12 @@ void SimExecutor::loaded(std::uint64_t tag) {
 }
 
 void SimExecutor::soon(const sim::Request& request) {
-  const bool flow = request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow);
-  if (!flow) posted_.fetch(static_cast<std::uint32_t>(request.tag));
+  const auto number = static_cast<std::uint32_t>(request.tag);
+  if (request.tag >> 56 == static_cast<std::uint64_t>(TagKind::flow)) {
+    __builtin_prefetch(&flows_[number], 1);
+  } else {
+    posted_.fetch(number);
+  }
 }
 
 void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }

@@ -21,8 +21,8 @@ struct Event {
   std::uint64_t b = 0;
 };
 
-/// Told which events come within the next 65 ns of simulated time, in no order and not each: where
-/// thousands are under way, each touches memory that the cache has lost, and may fetch it now.
+/// Told which events come next, in no order and not each: where thousands are under way, each
+/// touches memory that the cache has lost, and may ask for it now.
 class EventPreview {
  public:
   virtual ~EventPreview() = default;
@@ -64,8 +64,9 @@ class EventQueue {
  private:
   static constexpr std::uint32_t kDigitBits = 8, kDigits = 1u << kDigitBits;
   static constexpr std::uint32_t kLevels = 64 / kDigitBits, kWords = kDigits / 64;
-  static constexpr std::size_t kRun = 24;              // events that are sorted rather than spread
-  static constexpr std::uint32_t kPreviewLevel = 2;    // a bucket of it spans 65 ns
+  static constexpr std::size_t kRun = 24;            // events that are sorted rather than spread
+  static constexpr std::uint32_t kPreviewLevel = 2;  // a bucket of it spans 65 ns
+  static constexpr std::size_t kLeastPreviewed = 4;
   static constexpr std::size_t kMostPreviewed = 1024;  // what they touch fits a cache
   using Bucket = std::vector<Event>;
 
@@ -107,17 +108,23 @@ class EventQueue {
       base_ = lowest.front().time & ~(width - 1);
       if (level == 0 || lowest.size() <= kRun) {
         run_end_ = base_ + width;
+        preview(lowest, run_end_);
         for (const Event& event : lowest) insert(event);
         lowest.clear();
         return;
       }
       moving_.swap(lowest);
-      if (preview_ != nullptr && level <= kPreviewLevel && moving_.size() <= kMostPreviewed) {
-        preview_->soon(moving_);
-      }
+      if (level <= kPreviewLevel) preview(moving_, base_ + width);
       for (const Event& event : moving_) place(event);
       moving_.clear();
     }
+  }
+
+  void preview(std::span<const Event> events, std::int64_t end) {
+    if (preview_ == nullptr || events.size() < kLeastPreviewed || end <= previewed_) return;
+    if (events.size() > kMostPreviewed) return;  // smaller parts of it will be
+    previewed_ = end;
+    preview_->soon(events);
   }
 
   std::vector<Bucket> buckets_ = std::vector<Bucket>(kLevels * kDigits);  // [level][digit]
@@ -126,7 +133,7 @@ class EventQueue {
   Bucket run_, moving_;  // run_[head_...] comes next, all before run_end_
   std::size_t head_ = 0, size_ = 0;
   std::int64_t base_ = 0;  // digits above the run's are those of every bucket below
-  std::int64_t run_end_ = 0, now_ = 0;
+  std::int64_t run_end_ = 0, now_ = 0, previewed_ = 0;
   EventPreview* preview_ = nullptr;
 };
 

@@ -62,7 +62,7 @@ class FabricClient {
 enum class Fidelity : std::uint8_t {
   message,  ///< each request has its own events
   batch,    ///< requests of one doorbell and QP travel together, as far as limits allow
-  flow,     ///< as batch; meant for bulk_flow(): one flow a (source, peer) and call
+  flow,     ///< as batch; meant for bulk_flow(): one flow a (source, peer, plane) and call
 };
 
 enum class Routing : std::uint8_t {
