@@ -32,13 +32,15 @@ class GinPluginChoiceTest : public ::testing::Test {
 
 TEST_F(GinPluginChoiceTest, GpusWithoutANicGetThePluginAndAWord) {
   const auto choice = choose_gin_plugin({}, around());
-  ASSERT_EQ(choice.variables.size(), 3u);
+  ASSERT_EQ(choice.variables.size(), 4u);
   EXPECT_EQ(choice.variables[0].first, "NCCL_GIN_PLUGIN");
   EXPECT_TRUE(
       fs::equivalent(choice.variables[0].second, root_ / "opt/engram/lib/libengram_gin.so"));
   EXPECT_EQ(choice.variables[1].first, "NCCL_SOCKET_IFNAME");
-  EXPECT_EQ(choice.variables[2].first, "CUDA_MODULE_LOADING");
-  EXPECT_EQ(choice.variables[2].second, "EAGER");
+  EXPECT_EQ(choice.variables[2].first, "CUDA_DEVICE_MAX_CONNECTIONS");
+  EXPECT_EQ(choice.variables[2].second, "32");
+  EXPECT_EQ(choice.variables[3].first, "CUDA_MODULE_LOADING");
+  EXPECT_EQ(choice.variables[3].second, "EAGER");
   EXPECT_NE(choice.said.find("no RDMA NIC here: GIN goes through the GIN plugin"),
             std::string::npos);
 }
@@ -47,6 +49,7 @@ TEST_F(GinPluginChoiceTest, WhatTheUserSetStays) {
   HostOptions host;
   host.variables["NCCL_SOCKET_IFNAME"] = "eth0";
   host.variables["CUDA_MODULE_LOADING"] = "LAZY";
+  host.variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
   ASSERT_EQ(choose_gin_plugin(host, around()).variables.size(), 1u);
   for (const char* name : {"NCCL_GIN_PLUGIN", "NCCL_RMA_PLUGIN"}) {
     HostOptions chosen;
@@ -64,7 +67,7 @@ TEST_F(GinPluginChoiceTest, ANicNoGpuOrNoLibraryMeanNone) {
   EXPECT_TRUE(choose_gin_plugin({}, around()).variables.empty());
   fs::remove_all(root_ / "sys");
   fs::create_directories(root_ / "sys/class/infiniband");
-  EXPECT_EQ(choose_gin_plugin({}, around()).variables.size(), 3u) << "an empty folder is no NIC";
+  EXPECT_EQ(choose_gin_plugin({}, around()).variables.size(), 4u) << "an empty folder is no NIC";
   fs::remove(root_ / "dev/nvidiactl");
   EXPECT_TRUE(choose_gin_plugin({}, around()).variables.empty());
   write("dev/nvidiactl");

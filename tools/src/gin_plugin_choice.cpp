@@ -43,6 +43,10 @@ GinPluginChoice choose_gin_plugin(const HostOptions& host, const GinSurroundings
   choice.variables.emplace_back("NCCL_GIN_PLUGIN", around.plugin->string());
   // All ranks are on this machine, which may have no other interface that is up.
   if (!is_set("NCCL_SOCKET_IFNAME")) choice.variables.emplace_back("NCCL_SOCKET_IFNAME", "lo");
+  // With CUDA's own 8 queues the plugin's streams come to lie behind a kernel that waits for them.
+  if (!is_set("CUDA_DEVICE_MAX_CONNECTIONS")) {
+    choice.variables.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+  }
   // Lazy loading of a kernel waits for kernels that run, and these may wait for the plugin, whose
   // own driver calls wait for the load.
   if (!is_set("CUDA_MODULE_LOADING")) choice.variables.emplace_back("CUDA_MODULE_LOADING", "EAGER");

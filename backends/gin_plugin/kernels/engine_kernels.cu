@@ -40,28 +40,43 @@ __device__ void end_block(BatchControl* control, BatchTally* tally, std::uint64_
                : "memory");
 }
 
-/// One copy by a whole warp, any size and alignment.
+/// 16 bytes from any address, out of the five aligned words that hold them.
+__device__ uint4 load_unaligned(const char* src) {
+  const auto at = reinterpret_cast<std::uintptr_t>(src);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(at & ~std::uintptr_t{3});
+  const unsigned shift = 8 * (at & 3);
+  const std::uint32_t a = words[0], b = words[1], c = words[2], d = words[3];
+  const std::uint32_t e = shift != 0 ? words[4] : 0;  // else it may lie past the memory's end
+  return {__funnelshift_r(a, b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift),
+          __funnelshift_r(d, e, shift)};
+}
+
+/// One copy by a whole warp, any size and alignment. Stores are 16 bytes wide but for the ends.
 __device__ void copy_by_warp(const char* src, char* dst, std::uint32_t size, unsigned lane) {
-  const auto both = reinterpret_cast<std::uintptr_t>(src) | reinterpret_cast<std::uintptr_t>(dst);
-  std::uint32_t at = 0;
-  if ((both & 15) == 0) {
-    const auto* from = reinterpret_cast<const uint4*>(src);
-    auto* to = reinterpret_cast<uint4*>(dst);
-    const std::uint32_t whole = size / 16;
-    std::uint32_t i = lane;
+  const auto to_boundary =
+      static_cast<std::uint32_t>(-reinterpret_cast<std::uintptr_t>(dst) & std::uintptr_t{15});
+  const std::uint32_t head = to_boundary < size ? to_boundary : size;
+  const std::uint32_t whole = (size - head) / 16;
+  const char* from = src + head;
+  auto* to = reinterpret_cast<uint4*>(dst + head);
+  if (lane < head) dst[lane] = src[lane];
+  std::uint32_t i = lane;
+  if ((reinterpret_cast<std::uintptr_t>(from) & 15) == 0) {
+    const auto* aligned = reinterpret_cast<const uint4*>(from);
     for (; i + 96 < whole; i += 128) {
-      const uint4 a = from[i], b = from[i + 32], c = from[i + 64], d = from[i + 96];
+      const uint4 a = aligned[i], b = aligned[i + 32], c = aligned[i + 64], d = aligned[i + 96];
       to[i] = a, to[i + 32] = b, to[i + 64] = c, to[i + 96] = d;
     }
-    for (; i < whole; i += 32) to[i] = from[i];
-    at = whole * 16;
-  } else if ((both & 3) == 0) {
-    const auto* from = reinterpret_cast<const std::uint32_t*>(src);
-    auto* to = reinterpret_cast<std::uint32_t*>(dst);
-    for (std::uint32_t i = lane; i < size / 4; i += 32) to[i] = from[i];
-    at = size / 4 * 4;
+    for (; i < whole; i += 32) to[i] = aligned[i];
+  } else {
+    for (; i + 32 < whole; i += 64) {
+      const uint4 a = load_unaligned(from + 16 * i), b = load_unaligned(from + 16 * (i + 32));
+      to[i] = a, to[i + 32] = b;
+    }
+    for (; i < whole; i += 32) to[i] = load_unaligned(from + 16 * i);
   }
-  for (std::uint32_t i = at + lane; i < size; i += 32) dst[i] = src[i];
+  const std::uint32_t done = head + 16 * whole;  // fewer than 16 bytes are left
+  if (done + lane < size) dst[done + lane] = src[done + lane];
 }
 
 __device__ void store_value(char* dst, std::uint64_t value, std::uint32_t size) {

@@ -134,6 +134,9 @@ void FabricImpl::deregister_region(Region* region) {
 
 /// More workers than contexts would only spin.
 Result<void> FabricImpl::start_workers(int num_contexts) {
+  // Where no memory of a peer is mapped workers hand all on to one thread; their streams, of which
+  // CUDA lays several on one of its few queues, are better not made.
+  constexpr unsigned kHandingOn = 2;
   unsigned wanted = settings_.workers;
   if (wanted == 0) {
     unsigned neighbours = 0;
@@ -142,6 +145,11 @@ Result<void> FabricImpl::start_workers(int num_contexts) {
     }
     wanted = std::clamp(std::thread::hardware_concurrency() / (2 * neighbours), 1u, 8u);
   }
+  bool any_mapped = mesh_->num_ranks() == 1;
+  for (std::uint32_t r = 0; r < mesh_->num_ranks(); ++r) {
+    any_mapped |= Rank{r} != mesh_->self() && mesh_->same_host(Rank{r});
+  }
+  if (!any_mapped) wanted = std::min(wanted, kHandingOn);
   wanted = std::min(wanted, static_cast<unsigned>(std::max(num_contexts, 1)));
   while (workers_.size() < wanted) {
     auto engine = device_->make_engine(EngineUse::peers);

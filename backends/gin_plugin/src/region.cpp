@@ -109,6 +109,13 @@ Result<Region*> Regions::add(std::byte* data, Bytes size, bool host, std::uint64
     generation_.fetch_add(1, std::memory_order_release);
   }
   owned_.push_back(std::move(region));
+  // Nobody asks an owner for a region before it can find it.
+  auto all = mesh_.exchange({}, {});
+  if (!all) {
+    retire(raw);
+    erase(raw);
+    return tl::unexpected(all.error());
+  }
   return raw;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "links.hpp"
+#include "remote_job.hpp"
 #include "staging.hpp"
 
 namespace engram::gin_plugin {
@@ -19,15 +20,6 @@ constexpr auto kSpin = std::chrono::microseconds(200);
 /// What a request still needs once its answer is here.
 struct Request {
   std::vector<RemoteCopy> copies;  ///< a read's targets
-  TicketPtr ticket;
-};
-
-/// Something to ask of an owner.
-struct Job {
-  MessageKind kind = MessageKind::read;
-  std::vector<RemoteCopy> copies;
-  RemoteSignal signal;
-  AddEntry add;
   TicketPtr ticket;
 };
 
@@ -167,22 +159,9 @@ void RemoteImpl::fail_once(Error error) {
 
 void RemoteImpl::post_copies(Rank owner, MessageKind kind, std::vector<RemoteCopy> copies,
                              const TicketPtr& ticket) {
-  for (std::size_t at = 0; at < copies.size();) {
-    Job job;
-    job.kind = kind;
-    std::uint64_t sum = 0;
-    std::size_t end = at;
-    while (end < copies.size() && end - at < kMaxEntries && sum + copies[end].size <= kMaxPayload) {
-      sum += copies[end++].size;
-    }
-    require(end > at, "the worker cuts copies to a message's size");
-    job.copies.assign(copies.begin() + static_cast<std::ptrdiff_t>(at),
-                      copies.begin() + static_cast<std::ptrdiff_t>(end));
-    job.ticket = ticket;
-    ticket->open.fetch_add(1);
-    post(owner, std::move(job));
-    at = end;
-  }
+  std::vector<Job> jobs = cut(kind, std::move(copies), ticket);
+  ticket->open.fetch_add(static_cast<std::uint32_t>(jobs.size()));
+  for (Job& job : jobs) post(owner, std::move(job));
 }
 
 void RemoteImpl::post(Rank owner, Job job) {
@@ -277,23 +256,7 @@ bool RemoteImpl::serve(Owner& owner) {
 
 /// False: no buffer is free; later again.
 bool RemoteImpl::start_job(Owner& owner, Job& job) {
-  Outgoing message;
-  message.head.kind = job.kind;
-  auto put_entry = [&](const auto& entry) {
-    const auto bytes = std::as_bytes(std::span(&entry, 1));
-    message.entries.insert(message.entries.end(), bytes.begin(), bytes.end());
-    ++message.head.count;
-  };
-  if (job.kind == MessageKind::signal) {
-    put_entry(SignalEntry{job.signal.instance, job.signal.context, job.signal.signal, 0,
-                          job.signal.value});
-  } else if (job.kind == MessageKind::add) {
-    put_entry(job.add);
-  } else {
-    for (const RemoteCopy& copy : job.copies) {
-      put_entry(CopyEntry{copy.offset, copy.size, copy.region, 0});
-    }
-  }
+  Outgoing message = message_for(job);
   if (job.kind == MessageKind::write) {
     message.buffer = links_->outbound().take();
     if (message.buffer == nullptr) return false;

@@ -38,6 +38,22 @@ abi::Status start(OpenContexts& contexts, int context, const Operation& operatio
   return abi::Status::success;
 }
 
+/// `make(at, size)` gives the operation on a part. Operations hold 32-bit sizes, so a longer one
+/// goes in pieces; the last one's request tells of all, since a context's operations end in order.
+template <class Make>
+abi::Status start_in_pieces(OpenContexts& contexts, int context, std::size_t size, Make make,
+                            void* signal_region, std::uint64_t signal_offset, void** request) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;
+  std::size_t at = 0;
+  for (; size - at > kPiece; at += kPiece) {
+    void* piece = nullptr;
+    const abi::Status status = start(contexts, context, make(at, kPiece), nullptr, 0, &piece);
+    if (status != abi::Status::success) return status;
+    give_back(static_cast<RmaRequest*>(piece));
+  }
+  return start(contexts, context, make(at, size - at), signal_region, signal_offset, request);
+}
+
 /// A put's data part. NCCL's inline values lie in memory that only this process has and that it
 /// uses again soon, so they are read now.
 Operation put_operation(std::uint64_t src_offset, void* src_region, std::size_t size,
@@ -63,33 +79,43 @@ Operation put_operation(std::uint64_t src_offset, void* src_region, std::size_t 
 abi::Status put(void* rma_ctx, int context, std::uint64_t src_offset, void* src_region,
                 std::size_t size, std::uint64_t dst_offset, void* dst_region, std::uint32_t rank,
                 void** request) {
-  return start(*static_cast<OpenContexts*>(rma_ctx), context,
-               put_operation(src_offset, src_region, size, dst_offset, dst_region, rank), nullptr,
-               0, request);
+  auto part = [&](std::size_t at, std::size_t bytes) {
+    return put_operation(src_offset + at, src_region, bytes, dst_offset + at, dst_region, rank);
+  };
+  return start_in_pieces(*static_cast<OpenContexts*>(rma_ctx), context, size, part, nullptr, 0,
+                         request);
 }
 
 abi::Status put_signal(void* rma_ctx, int context, std::uint64_t src_offset, void* src_region,
                        std::size_t size, std::uint64_t dst_offset, void* dst_region,
                        std::uint32_t rank, std::uint64_t signal_offset, void* signal_region,
                        std::uint64_t signal_value, std::uint32_t signal_op, bool, void** request) {
-  Operation op = put_operation(src_offset, src_region, size, dst_offset, dst_region, rank);
-  op.signal_value = signal_op == abi::kSignalIncrement ? 1 : signal_value;
-  return start(*static_cast<OpenContexts*>(rma_ctx), context, op, signal_region, signal_offset,
-               request);
+  auto part = [&](std::size_t at, std::size_t bytes) {
+    Operation op =
+        put_operation(src_offset + at, src_region, bytes, dst_offset + at, dst_region, rank);
+    op.signal_value = signal_op == abi::kSignalIncrement ? 1 : signal_value;
+    return op;
+  };
+  return start_in_pieces(*static_cast<OpenContexts*>(rma_ctx), context, size, part, signal_region,
+                         signal_offset, request);
 }
 
 abi::Status get(void* rma_ctx, int context, std::uint64_t remote_offset, void* remote_region,
                 std::size_t size, std::uint64_t local_offset, void* local_region,
                 std::uint32_t rank, void** request) {
-  Operation op;
-  op.code = OpCode::read;
-  op.peer = rank;
-  op.size = static_cast<std::uint32_t>(size);
-  op.remote = id_of(static_cast<const Region*>(remote_region));
-  op.remote_offset = remote_offset;
-  op.local = id_of(static_cast<const Region*>(local_region));
-  op.local_offset = local_offset;
-  return start(*static_cast<OpenContexts*>(rma_ctx), context, op, nullptr, 0, request);
+  auto part = [&](std::size_t at, std::size_t bytes) {
+    Operation op;
+    op.code = OpCode::read;
+    op.peer = rank;
+    op.size = static_cast<std::uint32_t>(bytes);
+    op.remote = id_of(static_cast<const Region*>(remote_region));
+    op.remote_offset = remote_offset + at;
+    op.local = id_of(static_cast<const Region*>(local_region));
+    op.local_offset = local_offset + at;
+    return op;
+  };
+  return start_in_pieces(*static_cast<OpenContexts*>(rma_ctx), context, size, part, nullptr, 0,
+                         request);
 }
 
 /// Done once every earlier operation of the context is: gets land before they are reported.

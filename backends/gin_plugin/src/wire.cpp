@@ -42,7 +42,7 @@ Result<std::vector<CopyEntry>> read_entries(const MessageHead& head,
   if (text.size() != head.count * sizeof(CopyEntry)) {
     return fail(ErrorCode::invalid_argument, head.count, " entries in ", text.size(), " bytes");
   }
-  std::memcpy(entries.data(), text.data(), text.size());
+  if (!text.empty()) std::memcpy(entries.data(), text.data(), text.size());
   std::uint64_t sum = 0;
   for (const CopyEntry& entry : entries) sum += entry.size;
   const bool fits = head.kind == MessageKind::write ? sum == head.payload : sum <= kMaxPayload;

@@ -54,7 +54,7 @@ void mixed(Session& s) {
   must(cudaMemset(s.data() + kScratch, 0, 1 << 20), "scratch");
   must(cudaMemset(s.data() + kTarget, kPoison, kScratch - kTarget), "poison");
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(s.options().seconds);
-  constexpr uint64_t kWarmUp = 50;  // rounds, then what is held is looked at for the first time
+  constexpr uint64_t kWarmUp = 20;  // rounds, then what is held is looked at for the first time
   uint64_t bytes = 0, operations = 0, small = 0, rounds = 0;
   unsigned long long wrong = 0;
   Growth growth;

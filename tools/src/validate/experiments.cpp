@@ -64,9 +64,6 @@ Result<Picos> one_request(const Profile& profile, const Request& request) {
 }
 
 Result<Outcome> single_write(const PublishedFigure& f, const Profile& profile) {
-  if (f.experiment.number("signal", 0) != 0) {
-    return Outcome{{}, "not modelled: how the plug-in carries a strong signal"};
-  }
   const Picos issue = profile.issue.first + profile.issue.build + profile.issue.doorbell;
   if (f.quantity == "issue") {
     const bool system = f.experiment.word("fence", "own_gpu") == "system";
