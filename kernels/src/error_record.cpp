@@ -29,12 +29,12 @@ std::string_view name_of(ErrorKind kind) {
 }
 
 std::string describe(const ErrorRecord& record) {
-  auto text =
-      record.kind == ErrorKind::row_kept_changing
-          ? fmt::format("{}: version {} after {} attempts", name_of(record.kind), record.seen,
-                        record.expected)
-          : fmt::format("{}: seen {}, expected {}{}", name_of(record.kind), record.seen,
-                  record.kind == ErrorKind::index_out_of_range ? "below " : "", record.expected);
+  auto text = record.kind == ErrorKind::row_kept_changing
+                  ? fmt::format("{}: version {} after {} attempts", name_of(record.kind),
+                                record.seen, record.expected)
+                  : fmt::format("{}: seen {}, expected {}{}", name_of(record.kind), record.seen,
+                                record.kind == ErrorKind::index_out_of_range ? "below " : "",
+                                record.expected);
   const auto add = [&text](std::string_view name, std::int64_t value) {
     if (value >= 0) text += fmt::format(", {} {}", name, value);
   };

@@ -10,16 +10,22 @@ namespace engram::kernels {
 namespace {
 
 constexpr int kFewSmThreads = 1024;
+constexpr int kFewSmThreadsSplit = 896;  // rows with tails need more registers a thread
 constexpr int kManySmThreads = 256;
-// In address order the rows open at once lie close together; how close is best was measured with
-// 2, 4, 8 and 16 SMs: 2^20 rows over 16 GiB 30, 40, 38, 38 GB/s; 12,288 over 2 GiB 147, 144, 158,
-// 106 us, ordering included (docs/results/gather.md).
+// In address order the rows open at once lie close together; how close is best was measured: 2^20
+// rows over 16 GiB by 2, 4, 8, 16 SMs 30, 40, 38, 38 GB/s; 12,288 rows over 2 GiB by 4, 8, 16, 32,
+// 64 and all SMs 137, 144, 100, 81.5, 81.5 and 119 us, ordering included (docs/results/gather.md).
 constexpr int kOrderedHostSms = 4;
+constexpr int kSmallOrderedHostSms = 32;
+// A row that comes again right after its first copy, as ordering makes it, costs this part of one;
+// one that is skipped for its first copy still takes a place among the open ones. 12,288 and 2^20
+// rows, Zipf 1.0 over 2 GiB: 57 and 2350 us in order, 66 and 2410 us as distinct rows in order.
+constexpr double kRepeatInOrder = 0.18;
+constexpr double kSkippedInOrder = 0.12;
 constexpr std::int64_t kLargeOwnFetch = 32 << 20;  // bytes: several passes of all SMs
 constexpr double kHostLink = 51.4e9;
 constexpr double kNvlink = 372e9;
 constexpr double kOwnMemory = 1.9e12;
-constexpr int kSmallOrderedHostSms = 16;
 constexpr std::uint64_t kHostBlock = 64 * 1024;  // what one translation covers
 
 int widest_vector(int alignment) { return std::clamp(alignment, 4, 16); }
@@ -54,10 +60,10 @@ double interpolate(const std::array<Point, N>& points, double gib) {
 }
 
 // Random 256-byte rows a second beyond the reach of 512 MiB, and new 64 KiB blocks a second when
-// rows come in address order.
+// rows come in address order (2 GiB: a lower bound, the link was the limit).
 constexpr std::array<Point, 6> kRandomRows{
     {{0.5, 200e6}, {0.75, 190e6}, {1, 110e6}, {2, 60e6}, {4, 45e6}, {16, 31.5e6}}};
-constexpr std::array<Point, 2> kOrderedBlocks{{{2, 115e6}, {16, 38e6}}};
+constexpr std::array<Point, 2> kOrderedBlocks{{{2, 170e6}, {16, 38e6}}};
 
 Nanos seconds(double s) { return Nanos{static_cast<std::int64_t>(std::llround(s * 1e9))}; }
 
@@ -127,7 +133,8 @@ Result<GatherLaunch> plan_gather(const GatherShape& shape) {
   const bool several =
       few || (shape.path == RowPath::own_memory && shape.num_rows * whole >= kLargeOwnFetch);
   if (several) launch.lanes = std::max(launch.lanes, 2);  // one lane alone has one chunk open
-  launch.threads = several ? kFewSmThreads : kManySmThreads;
+  const int few_threads = shape.tail_bytes > 0 ? kFewSmThreadsSplit : kFewSmThreads;
+  launch.threads = several ? few_threads : kManySmThreads;
   launch.in_flight = several ? std::min(8, launch.lanes) : 1;
   const std::int64_t chunks = shape.num_rows * ((vectors + launch.lanes - 1) / launch.lanes);
   const std::int64_t chunks_a_block =
@@ -191,16 +198,20 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
   const bool can_number = rows < (std::int64_t{1} << 31);
   const bool host = shape.gather.path == RowPath::host;
   const FetchOrder order = cheapest_order(rows);
+  const double share = shape.distinct_share.value_or(1.0);
+  const auto as_many = [rows](double part) {
+    return static_cast<std::int64_t>(std::ceil(part * static_cast<double>(rows)));
+  };
   if (host && can_number) {
+    const auto in_order = as_many(share + (1 - share) * kRepeatInOrder);
     consider({.order = order,
               .gather = *ordered,
-              .expected = order_cost(order, rows) + estimate(shape, rows, true)});
+              .expected = order_cost(order, rows) + estimate(shape, in_order, true)});
   }
-  const double share = shape.distinct_share.value_or(1.0);
   const bool may_repeat =
       host || (shape.gather.path == RowPath::nvlink && rows >= 100'000 && share <= 0.5);
   if (may_repeat && can_number && share < 1.0) {
-    const auto distinct = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(rows)));
+    const std::int64_t distinct = as_many(share);
     const Nanos extra = unique_cost(rows) + expand_cost(rows, row_bytes);
     consider(
         {.unique = true, .gather = *direct, .expected = extra + estimate(shape, distinct, false)});
@@ -208,17 +219,18 @@ Result<FetchPlan> plan_fetch(const FetchShape& shape) {
       consider({.order = order,
                 .unique = true,
                 .gather = *ordered,
-                .expected = extra + order_cost(order, rows) + estimate(shape, distinct, true)});
+                .expected = extra + order_cost(order, rows) +
+                            estimate(shape, as_many(share + (1 - share) * kSkippedInOrder), true)});
     }
   }
   if (host && shape.assist_threads > 0) {
     // Both at once: the slower of the two ends it.
     const auto helped = static_cast<std::int64_t>(shape.assist_share * static_cast<double>(rows));
-    consider({.assisted = true,
-              .gather = *direct,
-              .expected = std::max(estimate_host_assist(helped, row_bytes, shape.assist_threads),
-                                   helped < rows ? estimate(shape, rows - helped, false)
-                                                 : Nanos{0})});
+    consider(
+        {.assisted = true,
+         .gather = *direct,
+         .expected = std::max(estimate_host_assist(helped, row_bytes, shape.assist_threads),
+                              helped < rows ? estimate(shape, rows - helped, false) : Nanos{0})});
   }
   return best;
 }

@@ -102,8 +102,8 @@ Result<void> launch_gather_rows(const GatherRowsArgs& args, const GatherLaunch& 
   if (kernel == nullptr || alignment < launch.vector_bytes ||
       args.row_bytes % launch.vector_bytes != 0 ||
       args.fetched_row_bytes() % launch.store_bytes != 0 || launch.threads < 32 ||
-      launch.threads > max_threads(launch.in_flight) || launch.threads % 32 != 0 ||
-      launch.blocks == 0) {
+      launch.threads > max_threads(launch.in_flight, args.tail.row_bytes > 0) ||
+      launch.threads % 32 != 0 || launch.blocks == 0) {
     return fail(ErrorCode::invalid_argument, "gather of rows of ", args.row_bytes, " + ",
                 args.tail.row_bytes, " bytes aligned to ", alignment, " by loads of ",
                 launch.vector_bytes, ", stores of ", launch.store_bytes, ", ", launch.lanes,
@@ -117,7 +117,8 @@ Result<void> launch_gather_rows(const GatherRowsArgs& args, const GatherLaunch& 
       .rows_per_layer = FastDivide(static_cast<std::uint64_t>(args.rows_per_layer())),
       .chunks = FastDivide(chunks),
       .num_items = static_cast<std::uint64_t>(args.num_rows()) * chunks,
-      .num_vectors = vectors};
+      .num_vectors = vectors,
+      .word_step = vectors % launch.lanes == 0 ? launch.lanes : 1};
   const Kernel simple = pick_simple(args, launch, chunks);
   return launch_kernel(simple != nullptr ? simple : kernel, launch.blocks, launch.threads,
                        {.stream = stream, .mode = mode, .started = started}, "gather_rows", params);

@@ -120,20 +120,18 @@ __device__ __forceinline__ void gather_one_by_one(const GatherParams& p) {
 /// kOpen consecutive chunks a lane group and pass. Lane i works out address i; then all loads are
 /// issued without anything between them that waits, the next row numbers are asked for, and only
 /// then do the stores wait. Warps stay whole: groups past the end have nothing to do.
-/// Where stores are narrower than loads (split rows), a lane holds kPieces words that lie kLanes
-/// apart instead of side by side: each store instruction then fills whole sectors. Side by side,
-/// every sector is written twice in halves, and few SMs come to 195 instead of 350 GB/s.
 template <int kLoad, int kStore, int kLanes, int kOpen, bool kTail>
 __device__ __forceinline__ void gather_several(const GatherParams& p) {
   static_assert(kOpen <= kLanes, "a lane holds one address");
   constexpr unsigned kAll = 0xffff'ffffu;
   constexpr int kGroups = 32 / kLanes;  // of a warp
-  constexpr int kPieces = kLoad / kStore;
   const int lane = threadIdx.x % kLanes;
   const std::uint64_t warp =
       (static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const std::uint64_t stride = static_cast<std::uint64_t>(gridDim.x) * blockDim.x / kLanes * kOpen;
   const bool ragged = p.num_vectors % kLanes != 0;
+  constexpr int kWords = kLoad / kStore;
+  const WordSteps words{kWords == 1 || !ragged ? lane : lane * kWords, p.word_step};
   const int own_offset = static_cast<int>(threadIdx.x) % 32 / kLanes * kOpen + lane;
   std::uint64_t first = warp * kGroups * kOpen;  // the warp's first chunk
   const auto ask_own = [&] {
@@ -147,26 +145,16 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
   ChunkPlace own = place_chunk<kTail, false>(p, ask_own(), kLanes * kLoad, true);
   while (first < p.num_items) {
     const std::byte* src[kOpen];
-    bool mine[kOpen][kPieces];
+    bool mine[kOpen];
 #pragma unroll
     for (int u = 0; u < kOpen; ++u) {
       src[u] = from_lane(own.src, u);
-      const int first_word =
-          ragged ? __shfl_sync(kAll, own.chunk, u, kLanes) * kLanes * kPieces + lane : 0;
-#pragma unroll
-      for (int k = 0; k < kPieces; ++k) {
-        mine[u][k] = !ragged || first_word + k * kLanes < p.num_vectors * kPieces;
-      }
+      mine[u] = !ragged || __shfl_sync(kAll, own.chunk, u, kLanes) * kLanes + lane < p.num_vectors;
     }
     Word<kLoad> v[kOpen];
 #pragma unroll
     for (int u = 0; u < kOpen; ++u) {
-#pragma unroll
-      for (int k = 0; k < kPieces; ++k) {
-        set_piece<kStore, kLoad>(v[u], k,
-                                 load_global_if<kStore>(mine[u][k] && src[u] != nullptr,
-                                                        src[u] + (k * kLanes + lane) * kStore));
-      }
+      v[u] = load_apart<kLoad, kStore>(mine[u] && src[u] != nullptr, src[u], words);
     }
     Word<kStore> tail{};
     if constexpr (kTail) tail = load_global_if<kStore>(own.tail != nullptr, own.tail);
@@ -185,22 +173,19 @@ __device__ __forceinline__ void gather_several(const GatherParams& p) {
 #pragma unroll
     for (int u = 0; u < kOpen; ++u) {
       std::byte* const dst = from_lane(own.dst, u);
-#pragma unroll
-      for (int k = 0; k < kPieces; ++k) {
-        if (!mine[u][k] || dst == nullptr) continue;
-        store_global<kStore>(dst + (k * kLanes + lane) * kStore, piece_of<kStore, kLoad>(v[u], k));
-      }
+      if (mine[u] && dst != nullptr) store_apart<kLoad, kStore>(dst, words, v[u]);
     }
     own = next;
   }
 }
 
-/// Threads a block may have, and blocks that must fit an SM: 32 registers one by one, 64 else.
-constexpr int max_threads(int open) { return open == 1 ? 256 : 1024; }
+/// Threads a block may have, and blocks that must fit an SM: 32 registers one by one, 64 else; 72
+/// beside tails, or a word of a row is spilled and waits for its load at once.
+constexpr int max_threads(int open, bool tail) { return open == 1 ? 256 : tail ? 896 : 1024; }
 constexpr int min_blocks(int open) { return open == 1 ? 8 : 1; }
 
 template <int kLoad, int kStore, int kLanes, int kOpen, bool kTail, bool kSimple = false>
-__global__ void __launch_bounds__(max_threads(kOpen), min_blocks(kOpen))
+__global__ void __launch_bounds__(max_threads(kOpen, kTail), min_blocks(kOpen))
     gather_rows_kernel(const __grid_constant__ GatherParams p) {
   allow_next_kernel();
   wait_for_previous_kernel();

@@ -88,35 +88,58 @@ __device__ __forceinline__ void store_global(std::byte* at, Word<kBytes> v) {
   }
 }
 
-/// The pieces of kPiece bytes that a word is made of.
-template <int kPiece, int kWord>
-__device__ __forceinline__ Word<kPiece> piece_of(Word<kWord> v, int piece) {
-  if constexpr (kPiece == kWord) {
-    return v;
-  } else if constexpr (kPiece == 8) {
-    return piece == 0 ? make_uint2(v.x, v.y) : make_uint2(v.z, v.w);
-  } else {
-    return piece == 0 ? v.x : piece == 1 ? v.y : piece == 2 ? v.z : v.w;
-  }
-}
-template <int kPiece, int kWord>
-__device__ __forceinline__ void set_piece(Word<kWord>& v, int piece, Word<kPiece> p) {
-  if constexpr (kPiece == kWord) {
-    v = p;
-  } else if constexpr (kPiece == 8) {
-    (piece == 0 ? v.x : v.z) = p.x;
-    (piece == 0 ? v.y : v.w) = p.y;
-  } else {
-    (piece == 0 ? v.x : piece == 1 ? v.y : piece == 2 ? v.z : v.w) = p;
-  }
-}
-
 /// Stores `v` in pieces of kStore bytes, for destinations less aligned than the source.
 template <int kLoad, int kStore>
 __device__ __forceinline__ void store_pieces(std::byte* at, Word<kLoad> v) {
-#pragma unroll
-  for (int piece = 0; piece < kLoad / kStore; ++piece) {
-    store_global<kStore>(at + piece * kStore, piece_of<kStore, kLoad>(v, piece));
+  if constexpr (kLoad == kStore) {
+    store_global<kStore>(at, v);
+  } else if constexpr (kStore == 8) {
+    store_global<8>(at, make_uint2(v.x, v.y));
+    store_global<8>(at + 8, make_uint2(v.z, v.w));
+  } else {
+    store_global<4>(at, v.x);
+    store_global<4>(at + 4, v.y);
+    store_global<4>(at + 8, v.z);
+    store_global<4>(at + 12, v.w);
+  }
+}
+
+/// Where the words of kStore bytes lie that make up a lane's kLoad bytes of a chunk: `first`, and
+/// on by `step`. A step of all lanes makes every instruction of a lane group cover whole sectors;
+/// words side by side would leave each of them half filled.
+struct WordSteps {
+  int first, step;
+};
+template <int kLoad, int kStore>
+__device__ __forceinline__ Word<kLoad> load_apart(bool wanted, const std::byte* chunk,
+                                                  WordSteps at) {
+  const auto word = [&](int k) {
+    return load_global_if<kStore>(wanted, chunk + (at.first + k * at.step) * kStore);
+  };
+  if constexpr (kLoad == kStore) {
+    return word(0);
+  } else if constexpr (kStore == 8) {
+    const uint2 a = word(0), b = word(1);
+    return make_uint4(a.x, a.y, b.x, b.y);
+  } else {
+    return make_uint4(word(0), word(1), word(2), word(3));
+  }
+}
+template <int kLoad, int kStore>
+__device__ __forceinline__ void store_apart(std::byte* chunk, WordSteps at, Word<kLoad> v) {
+  const auto word = [&](int k, Word<kStore> value) {
+    store_global<kStore>(chunk + (at.first + k * at.step) * kStore, value);
+  };
+  if constexpr (kLoad == kStore) {
+    word(0, v);
+  } else if constexpr (kStore == 8) {
+    word(0, make_uint2(v.x, v.y));
+    word(1, make_uint2(v.z, v.w));
+  } else {
+    word(0, v.x);
+    word(1, v.y);
+    word(2, v.z);
+    word(3, v.w);
   }
 }
 

@@ -15,6 +15,7 @@ struct GatherParams {
   FastDivide chunks;        ///< of a row
   std::uint64_t num_items;  ///< rows * chunks
   int num_vectors;          ///< of a row, without its tail
+  int word_step;            ///< WordSteps::step: the lanes, or 1 where a chunk may be cut short
 };
 
 inline constexpr std::uint32_t kFirstCopy = 0x8000'0000u;  ///< ticket: this position reads its row

@@ -9,8 +9,9 @@
 
 namespace engram::test {
 
-/// Every rank puts its number into everyone's slots, by value and by put, adds to everyone's sum and
-/// signals; then 40 values to the next rank and a signal behind them, summed up as soon as it came.
+/// Every rank puts its number into everyone's slots, by value and by put, adds to everyone's sum
+/// and signals; then 40 values to the next rank and a signal behind them, summed up as soon as it
+/// came.
 struct GinCheck {
   nccl::DeviceHandles handles;
   std::uint32_t num_ranks = 1, self = 0;
@@ -26,8 +27,8 @@ inline constexpr std::uint32_t kGinValues = 40;
 /// Word `word` of row `row` in `version`.
 [[nodiscard]] constexpr std::uint32_t row_word(std::uint64_t row, std::uint64_t version,
                                                std::uint32_t word) {
-  return static_cast<std::uint32_t>((row * 0x9e3779b97f4a7c15ull + version * 0xd1b54a32d192ed03ull) >>
-                                    32) +
+  return static_cast<std::uint32_t>(
+             (row * 0x9e3779b97f4a7c15ull + version * 0xd1b54a32d192ed03ull) >> 32) +
          word;
 }
 

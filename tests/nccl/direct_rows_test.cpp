@@ -42,7 +42,8 @@ struct Case {
   }
   /// Rank 0 alone, or all ranks, reach host rows by the CPU.
   void offer_help(bool all, std::int64_t rows, int threads = 24) {
-    in.assist = kernels::HostAssistOptions{.threads = threads, .max_rows = rows, .max_row_bytes = 256};
+    in.assist =
+        kernels::HostAssistOptions{.threads = threads, .max_rows = rows, .max_row_bytes = 256};
     in.host_owners.assign(in.owners.size(), nullptr);
     for (std::size_t r = 0; r < (all ? in.owners.size() : 1); ++r) {
       in.host_owners[r] = address(kHost + (r << 20));
@@ -50,7 +51,7 @@ struct Case {
   }
 };
 
-constexpr std::uint64_t kLargeTable = (4ull << 30) / 256;  // rows of 256 B over 4 GiB
+constexpr std::uint64_t kLargeTable = (16ull << 30) / 256;  // rows of 256 B over 16 GiB
 
 TEST(DirectRows, HostThreadsTakeSmallFetchesFromLargeTables) {
   Case c({{kLargeTable, Bytes{256}}}, 1, Placement::host, 12'288);

@@ -99,8 +99,12 @@ class Player {
     const auto router = core::make_router(transport_.grid(), self_, core::Placement::gpu, table_,
                                           window_, transport_.capabilities().paths, case_.compat);
     if (!router) return tl::unexpected(router.error());
-    args_.reads = {*router, kRows.value,           kVersions.value,
-                   indices_.data(), reads,         buffer_,
+    args_.reads = {*router,
+                   kRows.value,
+                   kVersions.value,
+                   indices_.data(),
+                   reads,
+                   buffer_,
                    align_up(Bytes{buffer_ + reads * row}, Bytes{64}).count};
     args_.reads.after_base = args_.reads.before_base + 8 * reads;
     args_.self = self_;
@@ -117,9 +121,8 @@ class Player {
     const auto mine = table_.rows_of(kRows, self_);
     for (std::uint64_t i = 0; i < mine.count; ++i) {
       const auto words = words_of(case_, mine.first + i, 2);
-      if (auto done =
-              core::update_own_row(transport_, table_, kRows, kVersions, mine.first + i,
-                                   std::as_bytes(std::span(words)), 2);
+      if (auto done = core::update_own_row(transport_, table_, kRows, kVersions, mine.first + i,
+                                           std::as_bytes(std::span(words)), 2);
           !done) {
         return done;
       }

@@ -9,8 +9,8 @@
 
 namespace engram::test {
 
-/// Defaults are the smallest case; generators shrink towards it. Rank r alone writes the rows g with
-/// g mod ranks = r, by puts through the network; all rows lie in GPU memory.
+/// Defaults are the smallest case; generators shrink towards it. Rank r alone writes the rows g
+/// with g mod ranks = r, by puts through the network; all rows lie in GPU memory.
 struct VersionCase {
   std::uint32_t num_rdma = 1, num_nvlink = 1;
   bool compat = false;  ///< every read through the network

@@ -87,14 +87,14 @@ Result<std::vector<DirectGather>> plan_direct_rows(const DirectRowsInput& in) {
     DirectGather gather = group_layers(in, layer, span);
     layer += static_cast<std::uint32_t>(gather.args.num_layers);
     const Help help = help_for(in, gather);
-    const auto plan = kernels::plan_fetch(
-        {.gather = kernels::shape_of(gather.args, in.num_sms,
-                                     in.sm_limit < in.num_sms ? in.sm_limit : 0,
-                                     slowest_load(in.router)),
-         .span = span,
-         .distinct_share = in.distinct_share,
-         .assist_threads = help.threads,
-         .assist_share = help.share});
+    const auto plan =
+        kernels::plan_fetch({.gather = kernels::shape_of(gather.args, in.num_sms,
+                                                         in.sm_limit < in.num_sms ? in.sm_limit : 0,
+                                                         slowest_load(in.router)),
+                             .span = span,
+                             .distinct_share = in.distinct_share,
+                             .assist_threads = help.threads,
+                             .assist_share = help.share});
     if (!plan) return tl::unexpected(plan.error());
     gather.plan = *plan;
     if (plan->assisted) {

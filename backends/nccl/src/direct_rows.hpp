@@ -1,5 +1,5 @@
-// How the rows of a fetch that loads reach are read: which launches, by whom, in what order. Decided
-// on the host from numbers and addresses; no GPU is asked.
+// How the rows of a fetch that loads reach are read: which launches, by whom, in what order.
+// Decided on the host from numbers and addresses; no GPU is asked.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,8 @@ struct DirectGather {
 /// Which load is the slowest that this router chooses.
 [[nodiscard]] kernels::RowPath slowest_load(const core::Router& router);
 
-/// Errors: invalid_argument, naming layers and places that do not fit; those of kernels::plan_fetch.
+/// Errors: invalid_argument, naming layers and places that do not fit; those of
+/// kernels::plan_fetch.
 [[nodiscard]] Result<std::vector<DirectGather>> plan_direct_rows(const DirectRowsInput& input);
 
 }  // namespace engram::nccl

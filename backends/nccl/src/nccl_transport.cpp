@@ -344,7 +344,7 @@ Result<DeviceHandles> NcclTransport::handles() const {
   }
   return DeviceHandles{impl_->communicator->device(), impl_->windows.storage->handle,
                        impl_->windows.buffer->handle, impl_->windows.storage->base,
-                       impl_->windows.buffer->base, impl_->cycles_per_us};
+                       impl_->windows.buffer->base,   impl_->cycles_per_us};
 }
 
 }  // namespace engram::nccl

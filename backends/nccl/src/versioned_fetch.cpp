@@ -14,9 +14,9 @@ class VersionedFetch::Impl {
     const core::Router& router = setup.router;
     if (auto right = check_setup(communicator, windows, setup); !right) return right;
     int clock_khz = 0;
-    if (auto told = check_cuda(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate,
-                                                      communicator.options().device),
-                               "clock rate");
+    if (auto told = check_cuda(
+            cudaDeviceGetAttribute(&clock_khz, cudaDevAttrClockRate, communicator.options().device),
+            "clock rate");
         !told) {
       return told;
     }
@@ -29,8 +29,8 @@ class VersionedFetch::Impl {
     if (!block) return tl::unexpected(block.error());
     memory = std::move(*block);
     args.again = reinterpret_cast<unsigned long long*>(memory.get() + places);
-    auto copied =
-        check_cuda(cudaMemcpy(memory.get(), router.layers, places, cudaMemcpyHostToDevice), "layers");
+    auto copied = check_cuda(
+        cudaMemcpy(memory.get(), router.layers, places, cudaMemcpyHostToDevice), "layers");
     if (copied) copied = check_cuda(cudaMemset(args.again, 0, sizeof(*args.again)), "counter");
     if (!copied) return copied;
 
@@ -46,8 +46,12 @@ class VersionedFetch::Impl {
     args.max_attempts = setup.max_attempts;
     args.blocks = plan.has_network() ? std::min(setup.blocks, plan.num_qps) : setup.blocks;
     // All warps of a block share its QP.
-    const std::uint32_t depth = plan.has_network() && plan.queue_depth > 0 ? plan.queue_depth : 1024;
-    args.batch = std::clamp(depth / kVersionedWarps, 1u, core::kWarpLanes);
+    const std::uint32_t depth =
+        plan.has_network() && plan.queue_depth > 0 ? plan.queue_depth : 1024;
+    const std::uint64_t warps = std::uint64_t{args.blocks} * kVersionedWarps;
+    const std::uint64_t share = (setup.num_reads + warps - 1) / warps;
+    const std::uint32_t most = std::clamp(depth / kVersionedWarps, 1u, core::kWarpLanes);
+    args.batch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, 1, most));
     args.error = errors->sink();
     return {};
   }
@@ -75,15 +79,20 @@ class VersionedFetch::Impl {
     if (setup.blocks == 0 || setup.max_attempts == 0 || setup.before_base % 8 != 0 ||
         setup.after_base % 8 != 0 || setup.rows_base + setup.num_reads * row > end ||
         setup.before_base + words > end || setup.after_base + words > end) {
-      return fail(ErrorCode::invalid_argument, setup.num_reads, " reads of ", row,
-                  " bytes by ", setup.blocks, " blocks to buffer offsets ", setup.rows_base, ", ",
+      return fail(ErrorCode::invalid_argument, setup.num_reads, " reads of ", row, " bytes by ",
+                  setup.blocks, " blocks to buffer offsets ", setup.rows_base, ", ",
                   setup.before_base, " and ", setup.after_base, " of ", end,
                   " bytes: versions are aligned to 8");
     }
-    const bool network = router.own == core::Path::rdma || router.domain == core::Path::rdma ||
+    if (router.own == core::Path::rdma) {
+      return fail(ErrorCode::unsupported, "versioned reads of the own rows through the network: ",
+                  "they are loaded; a router made for compat routes all through it");
+    }
+    const bool network = (router.domain == core::Path::rdma && router.grid.num_nvlink > 1) ||
                          (router.far == core::Path::rdma && router.grid.num_rdma > 1);
     if (network && !communicator.plan().has_network()) {
-      return fail(ErrorCode::invalid_argument, "versioned reads through a network that is not there");
+      return fail(ErrorCode::invalid_argument,
+                  "versioned reads through a network that is not there");
     }
     if (network && windows.layout.kind() == core::WindowKind::gpu &&
         windows.layout.num_segments() > 1) {

@@ -14,8 +14,9 @@ struct BenchArguments {
 };
 
 ExitStatus bench(const BenchArguments& arguments, Console& console) {
-  const auto outcome = bench_fetch(
-      arguments.request, console.environment, [&](std::string_view line) { console.out << line << std::flush; });
+  const auto outcome =
+      bench_fetch(arguments.request, console.environment,
+                  [&](std::string_view line) { console.out << line << std::flush; });
   if (!outcome) return report_error(console, outcome.error());
   for (const std::string& skipped : outcome->skipped) console.out << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
@@ -46,8 +47,9 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--repeats", request.repeats, "timed launches a case")
       ->check(CLI::PositiveNumber);
-  command->add_option("--assist-threads", request.assist_threads,
-                      "host threads that gather host rows; 0: none")
+  command
+      ->add_option("--assist-threads", request.assist_threads,
+                   "host threads that gather host rows; 0: none")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--only", request.only, "groups whose name contains this");
   command->add_option("--json", arguments->json, "the figures as JSON")->type_name("FILE");

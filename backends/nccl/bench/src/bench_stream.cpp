@@ -46,19 +46,20 @@ void run_host_rows(StreamTable& table, const BenchStreamOptions& options) {
   const int device = options.devices[0];
   const auto small =
       uniform_indices(device, kStreamDefaultRows, 0, table.rows_each(), options.seed, 2 * kSets);
-  const double loads = table.time_fetch(
-      small, {.name = "no host threads", .graph = true, .most_us = 85});
+  const double loads =
+      table.time_fetch(small, {.name = "no host threads", .graph = true, .most_us = 85});
   if (options.assist_threads > 0) {
     auto assist = kernels::HostAssist::create({.threads = options.assist_threads,
                                                .max_rows = kStreamDefaultRows,
                                                .max_row_bytes = kStreamRow});
     if (!assist) throw assist.error();
-    table.time_fetch(small, {.name = std::to_string(options.assist_threads) + " host threads offered",
-                             .graph = true,
-                             .assist = std::shared_ptr(std::move(*assist)),
-                             .limit = "without",
-                             .limit_us = loads,
-                             .most_us = 85});
+    table.time_fetch(small,
+                     {.name = std::to_string(options.assist_threads) + " host threads offered",
+                      .graph = true,
+                      .assist = std::shared_ptr(std::move(*assist)),
+                      .limit = "without",
+                      .limit_us = loads,
+                      .most_us = 85});
   }
   for (const std::int64_t count : {kStreamDefaultRows, kStreamManyRows}) {
     const bool graph = count == kStreamDefaultRows;
@@ -97,8 +98,7 @@ Result<void> run_job(const BenchStreamOptions& options, const Job& job, BenchFet
           run_pair(table, mine);
         }
         auto& into = report.measurements;
-        into.insert(into.end(), table.report.measurements.begin(),
-                    table.report.measurements.end());
+        into.insert(into.end(), table.report.measurements.begin(), table.report.measurements.end());
       }
       return transport.barrier(kMeasuring);
     } catch (const Error& error) {
@@ -119,10 +119,10 @@ Result<BenchFetchReport> bench_stream(const BenchStreamOptions& options) {
     report.skipped.push_back("stream: one GPU has no peer");
   }
   if (options.host_table.count > 0 && !options.devices.empty()) {
-    auto ran = run_job(options,
-                       {{options.devices[0]}, core::Placement::host,
-                        options.host_table.count / kStreamRow},
-                       report);
+    auto ran = run_job(
+        options,
+        {{options.devices[0]}, core::Placement::host, options.host_table.count / kStreamRow},
+        report);
     if (!ran) return tl::unexpected(ran.error());
   } else {
     report.skipped.push_back("stream host: no host table asked for");

@@ -15,7 +15,7 @@ T value_of(Result<T> result) {
 }
 
 std::string describe(const kernels::FetchPlan& plan) {
-  std::string text = plan.assisted ? "host threads"
+  std::string text = plan.assisted                                 ? "host threads"
                      : plan.order == kernels::FetchOrder::as_given ? "as given"
                                                                    : "by page";
   return text + (plan.unique ? ", unique" : "");
@@ -45,8 +45,8 @@ StreamTable::StreamTable(nccl::NcclTransport& transport, const BenchStreamOption
                                        window_, transport.capabilities().paths, false));
   num_sms_ = static_cast<int>(transport.capabilities().limits.num_sms);
   const std::uint64_t words = rows_each * kStreamRow / 4;
-  auto* const mine = reinterpret_cast<std::uint32_t*>(handles_.storage_base +
-                                                      layout_.place(kLayer).base_offset);
+  auto* const mine =
+      reinterpret_cast<std::uint32_t*>(handles_.storage_base + layout_.place(kLayer).base_offset);
   must(launch_fill(mine, words, transport.rank().value * words, clock_.stream()));
   if (versions) {  // even: all rows are whole
     must(cudaMemsetAsync(handles_.storage_base + layout_.place(LayerIndex{1}).base_offset, 0,
@@ -64,8 +64,8 @@ nccl::StreamFetchSetup StreamTable::setup_for(std::int64_t count, std::uint32_t 
   if (sms > 0) options.overrides.sms = sms;
   auto limits = transport_.capabilities().limits;
   limits.max_qps = 16;
-  const auto one_layer = value_of(core::TableLayout::create(
-      {layout_.shape(kLayer)}, transport_.grid().num_ranks()));
+  const auto one_layer =
+      value_of(core::TableLayout::create({layout_.shape(kLayer)}, transport_.grid().num_ranks()));
   const auto plan =
       value_of(core::EngramTable::plan(transport_.grid(), one_layer, shape, limits, options));
   return {router_, plan, shape, {window_.buffer().offset.count}};
@@ -154,65 +154,62 @@ void StreamTable::time_overlap(const IndexSets& indices) {
   const int compute_sms = num_sms_ - fetch_sms;
   const auto sink = gpu_memory(options_.devices[0], {16});
   cudaStream_t side = nullptr;
-  cudaEvent_t begun = nullptr;
+  cudaEvent_t begun = nullptr, posted = nullptr;
   must(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking), "stream");
   must(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming), "event");
+  must(cudaEventCreateWithFlags(&posted, cudaEventDisableTiming), "event");
   const auto compute = [&](cudaStream_t stream) {
     must(launch_compute(compute_sms, kComputeRounds, reinterpret_cast<float*>(sink.get()), stream));
   };
   const std::string by = network ? "network" : std::to_string(kFetchSms) + " SMs";
-  Measurement about{.group = "stream",
-                    .how = "queued",
-                    .rows = indices.count,
-                    .row_bytes = kStreamRow};
+  Measurement about{
+      .group = "stream", .how = "queued", .rows = indices.count, .row_bytes = kStreamRow};
   about.name = "computation alone, " + std::to_string(compute_sms) + " SMs";
-  const double alone = add(about, clock_.queued(options_.repeats, [&](int, cudaStream_t stream) {
-    compute(stream);
-  }));
-  if (network) {
-    about.name = "issue alone (SMs are held so long)";
-    add(about, clock_.queued(options_.repeats, [&](int round, cudaStream_t stream) {
-          must(fetch.issue(indices.at(round), stream));
-        }));
-  }
+  const double alone = add(
+      about, clock_.queued(options_.repeats, [&](int, cudaStream_t stream) { compute(stream); }));
   about.name = "fetch alone, " + by;
   about.wrong_bytes = count_wrong(indices, fetch);
   const double fetching =
       add(about, clock_.queued(options_.repeats, [&](int round, cudaStream_t stream) {
-            must(fetch.issue(indices.at(round), stream));
-            must(fetch.wait(kLayer, stream, kLimit));
-          }));
+        must(fetch.issue(indices.at(round), stream));
+        must(fetch.wait(kLayer, stream, kLimit));
+      }));
   about.name = "issue, computation, wait: " + by;
   about.limit = "the longer alone";
   about.limit_us = std::max(alone, fetching);
   add(about, clock_.queued(options_.repeats, [&](int round, cudaStream_t stream) {
-        must(cudaEventRecord(begun, stream), "event");
-        must(cudaStreamWaitEvent(side, begun, 0), "event");
-        must(fetch.issue(indices.at(round), side));
-        compute(stream);
-        must(fetch.wait(kLayer, stream, kLimit));
-      }));
+    must(cudaEventRecord(begun, stream), "event");
+    must(cudaStreamWaitEvent(side, begun, 0), "event");
+    must(fetch.issue(indices.at(round), side));
+    if (network) {  // a block that posts fills an SM: computation starts once all is posted
+      must(cudaEventRecord(posted, side), "event");
+      must(cudaStreamWaitEvent(stream, posted, 0), "event");
+    }
+    compute(stream);
+    must(fetch.wait(kLayer, stream, kLimit));
+  }));
   about.name = "one after the other: " + by;
   add(about, clock_.queued(options_.repeats, [&](int round, cudaStream_t stream) {
-        must(fetch.issue(indices.at(round), stream));
-        must(fetch.wait(kLayer, stream, kLimit));
-        compute(stream);
-      }));
+    must(fetch.issue(indices.at(round), stream));
+    must(fetch.wait(kLayer, stream, kLimit));
+    compute(stream);
+  }));
   must(fetch.check());
   must(cudaEventDestroy(begun), "event");
+  must(cudaEventDestroy(posted), "event");
   must(cudaStreamDestroy(side), "stream");
 }
 
 void StreamTable::time_versions(const IndexSets& indices, double plain_us) {
   const std::uint64_t at = window_.buffer().offset.count;
   const auto count = static_cast<std::uint64_t>(indices.count);
-  auto versioned = value_of(transport_.prepare(nccl::VersionedFetchSetup{
-      .router = router_,
-      .num_reads = count,
-      .rows_base = at,
-      .before_base = at + count * kStreamRow,
-      .after_base = at + count * (kStreamRow + 8),
-      .blocks = static_cast<std::uint32_t>(num_sms_)}));
+  auto versioned = value_of(transport_.prepare(
+      nccl::VersionedFetchSetup{.router = router_,
+                                .num_reads = count,
+                                .rows_base = at,
+                                .before_base = at + count * kStreamRow,
+                                .after_base = at + count * (kStreamRow + 8),
+                                .blocks = static_cast<std::uint32_t>(num_sms_)}));
   const auto launcher = [&](int round, cudaStream_t stream) {
     must(versioned.read(indices.at(round), stream, kLimit));
   };

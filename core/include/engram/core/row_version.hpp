@@ -1,7 +1,8 @@
 // Rows that change while others read them: a second layer holds a version of each row.
 //
 //   layer `rows`      [ row 0 | row 1 | ... ]        what readers want
-//   layer `versions`  [ 8 B   | 8 B   | ... ]        even: the row is whole; odd: it is being written
+//   layer `versions`  [ 8 B   | 8 B   | ... ]        even: the row is whole; odd: it is being
+//   written
 //
 // Both layers have the same number of rows, so one index leads to a row and to its version. A row
 // has one writer at a time, and it waits for each step before the next: version odd, row, version
@@ -57,9 +58,9 @@ struct VersionedReads {
 [[nodiscard]] Result<void> check_versions(const TableLayout& table, LayerIndex rows,
                                           LayerIndex versions);
 
-/// An owner's change of one of its own rows, while others may read it. `version`: even, greater than
-/// the last. Local; on a GPU it returns once the bytes are visible to readers.
-/// Errors: invalid_argument for an odd version or a wrong size; those of write_segment.
+/// An owner's change of one of its own rows, while others may read it. `version`: even, greater
+/// than the last. Local; on a GPU it returns once the bytes are visible to readers. Errors:
+/// invalid_argument for an odd version or a wrong size; those of write_segment.
 [[nodiscard]] Result<void> update_own_row(Transport& transport, const TableLayout& table,
                                           LayerIndex rows, LayerIndex versions, std::uint64_t row,
                                           std::span<const std::byte> bytes, std::uint64_t version);

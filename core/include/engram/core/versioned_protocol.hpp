@@ -1,9 +1,9 @@
 // Reading and writing rows that change meanwhile, written once for any GinContext and WarpGroup.
 //
-// A warp takes a batch of reads through three rounds, each complete before the next: versions, rows,
-// versions again. A row whose two versions differ, or are odd, is read again, at most max_attempts
-// times in all. Every round of reads is one round trip, so this costs three where a plain fetch
-// costs one, and the SMs are held until all rows are there: for rows that do change.
+// A warp takes a batch of reads through three rounds, each complete before the next: versions,
+// rows, versions again. A row whose two versions differ, or are odd, is read again, at most
+// max_attempts times in all. Every round of reads is one round trip, so this costs three where a
+// plain fetch costs one, and the SMs are held until all rows are there: for rows that do change.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +39,11 @@ struct ChangingRow {
 
 /// Where versioned reads report: rounds that failed, rows that kept changing, rows read again.
 template <class S>
-concept VersionSink =
-    WaitErrorSink<S> && requires(S sink, const ChangingRow& row, std::uint32_t rows) {
-      { sink.report_changing(row) } -> std::same_as<void>;
-      { sink.count_again(rows) } -> std::same_as<void>;
-    };
+concept VersionSink = WaitErrorSink<S> &&
+    requires(S sink, const ChangingRow& row, std::uint32_t rows) {
+  { sink.report_changing(row) } -> std::same_as<void>;
+  { sink.count_again(rows) } -> std::same_as<void>;
+};
 
 namespace detail {
 
@@ -148,8 +148,8 @@ struct VersionedBatch {
     const auto before = [&](std::uint32_t lane) { return args.reads.before(base + lane); };
     const auto row = [&](std::uint32_t lane) { return args.reads.row(base + lane); };
     const auto after = [&](std::uint32_t lane) { return args.reads.after(base + lane); };
-    std::uint32_t pending = warp.ballot(
-        count, [&](std::uint32_t lane) { return row(lane).path != Path::none; });
+    std::uint32_t pending =
+        warp.ballot(count, [&](std::uint32_t lane) { return row(lane).path != Path::none; });
     const std::uint32_t all = count == kWarpLanes ? ~0u : (1u << count) - 1;
     zero(all & ~pending);
     for (std::uint32_t attempt = 0; pending != 0; ++attempt) {
@@ -181,8 +181,9 @@ struct VersionedBatch {
 
 }  // namespace detail
 
-/// Warp `warp_index` of `num_warps` reads its share. A row that kept changing is reported and becomes
-/// zeros, so that no reader ever has half a row; after a failed wait the rest of a batch is left.
+/// Warp `warp_index` of `num_warps` reads its share. A row that kept changing is reported and
+/// becomes zeros, so that no reader ever has half a row; after a failed wait the rest of a batch is
+/// left.
 template <GinContext Gin, WarpGroup Warp, VersionSink Sink>
 ENGRAM_HD void read_versioned(const Gin& gin, Warp& warp, const VersionedArgs<Gin>& args,
                               std::uint64_t warp_index, std::uint64_t num_warps, Sink& sink) {
@@ -194,9 +195,9 @@ ENGRAM_HD void read_versioned(const Gin& gin, Warp& warp, const VersionedArgs<Gi
   }
 }
 
-/// A remote change of one row, by one lane. `put_row` posts the row's bytes to `peer` in as many puts
-/// as it likes, the last one ringing. `version`: even, greater than the last; `version_offset`: in
-/// the peer's storage window, which takes values (one piece of GPU memory).
+/// A remote change of one row, by one lane. `put_row` posts the row's bytes to `peer` in as many
+/// puts as it likes, the last one ringing. `version`: even, greater than the last;
+/// `version_offset`: in the peer's storage window, which takes values (one piece of GPU memory).
 template <GinContext Gin, class PutRow>
 [[nodiscard]] ENGRAM_HD WaitStatus put_versioned(const Gin& gin, Team team, std::uint32_t peer,
                                                  typename Gin::Window storage,

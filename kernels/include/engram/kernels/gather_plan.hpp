@@ -56,7 +56,7 @@ struct FetchShape {
   Bytes span{};  ///< from the first to the last byte that indices may reach there
   std::optional<double> distinct_share{};  ///< distinct rows / rows, where the caller knows it
   int assist_threads = 0;                  ///< of a HostAssist that is ready; 0 = none
-  double assist_share = 1.0;               ///< of the rows, that its threads reach; loads do the rest
+  double assist_share = 1.0;  ///< of the rows, that its threads reach; loads do the rest
 };
 
 /// What a fetch does, and what the planner expects it to take.
@@ -73,14 +73,14 @@ struct FetchPlan {
 /// Errors: those of plan_gather.
 [[nodiscard]] Result<FetchPlan> plan_fetch(const FetchShape& shape);
 
-/// distinct_share of a fetch like `indices` (-1 = no row, not counted), from its first `sample` ones:
-/// a few too many, for rows that come again later are not seen. 1 where there is no row.
+/// distinct_share of a fetch like `indices` (-1 = no row, not counted), from its first `sample`
+/// ones: a few too many, for rows that come again later are not seen. 1 where there is no row.
 [[nodiscard]] double estimate_distinct_share(std::span<const std::int64_t> indices,
                                              std::size_t sample = 1 << 17);
 
 /// Time to read `num_rows` rows of host memory by SM loads. Translation decides: about 512 MiB are
 /// within reach at 51.4 GB/s; beyond, random rows come at 60 M/s (2 GiB) falling to 31 M/s
-/// (16 GiB), rows in address order at one new 64 KiB block each 1/115 us (2 GiB) to 1/38 us.
+/// (16 GiB), rows in address order at one new 64 KiB block each 1/170 us (2 GiB) to 1/38 us.
 [[nodiscard]] Nanos estimate_host_gather(std::int64_t num_rows, int row_bytes, Bytes span,
                                          bool ordered);
 /// Time of the host-assisted way, indices to the host included: 2 us and 33.5 GB/s at 16 threads

@@ -32,7 +32,7 @@ struct BenchRequest {
   double host_gib = 16;      ///< host table; 0: no host rows
   int repeats = 20;
   int assist_threads = 24;  ///< that gather host rows; 0: none
-  std::string only;  ///< groups whose name contains this; empty: all
+  std::string only;         ///< groups whose name contains this; empty: all
 };
 struct BenchOutcome {
   std::string json;

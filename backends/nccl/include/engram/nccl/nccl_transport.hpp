@@ -29,7 +29,7 @@ struct DeviceHandles {
   ncclWindow_t storage = nullptr, buffer = nullptr;
   std::byte* storage_base = nullptr;  ///< our own window, on this GPU
   std::byte* buffer_base = nullptr;
-  std::uint64_t cycles_per_us = 1;   ///< of the GPU's clock, which counts its deadlines
+  std::uint64_t cycles_per_us = 1;  ///< of the GPU's clock, which counts its deadlines
 };
 
 /// Host calls block by polling events; now() is the steady clock. An engine that wants no host in

@@ -14,7 +14,8 @@
 
 namespace engram::nccl {
 
-/// One layer with the layer of its versions (core/row_version.hpp); fixed for a VersionedFetch's life.
+/// One layer with the layer of its versions (core/row_version.hpp); fixed for a VersionedFetch's
+/// life.
 struct VersionedFetchSetup {
   core::Router router;  ///< its layers are copied
   LayerIndex rows{0}, versions{1};
@@ -29,7 +30,8 @@ struct VersionedFetchSetup {
 /// cheaper by StreamFetch.
 class VersionedFetch {
  public:
-  /// Errors: invalid_argument naming the number that does not fit; internal with CUDA's words.
+  /// Errors: invalid_argument naming the number that does not fit; unsupported for own rows through
+  /// the network; internal with CUDA's words.
   [[nodiscard]] static Result<VersionedFetch> create(const Communicator& communicator,
                                                      const FetchWindows& windows,
                                                      const VersionedFetchSetup& setup);
