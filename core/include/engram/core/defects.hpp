@@ -16,6 +16,7 @@ struct Defects {
   bool negative_is_row = false;   ///< -1 is routed like a row
   bool counter_wraps = false;     ///< mori #626: 32-bit request counters compared as they are
   bool lease_ignored = false;     ///< results of a second fetch overwrite those of the first
+  bool barrier_without_release = false;  ///< a barrier signals before stores are seen (DeepEP #715)
 };
 
 }  // namespace engram::core
