@@ -13,6 +13,11 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
 void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
+  if (!corrupt_rows_.none() && op.src_window == host::Window::storage) {
+    const Rank owner = memory_.owner(from, op.src_window, op.src_offset);
+    const std::uint64_t in_segment = op.src_offset % memory_.layout().stride().count;
+    corrupt_ |= corrupt_rows_.hit(owner, in_segment, engine_->now());
+  }
   if (!options_.row_check) {
     memory_.read(from, op.src_window, op.src_offset,
                  {memory_.at(to, op.dst_window, op.dst_offset), op.bytes});
@@ -34,32 +39,16 @@ void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
   }
   const Posted& op = posted_[static_cast<std::uint32_t>(request.tag)];
   note(2, qp.value, op.dst_offset);
-  using enum host::OpKind;
-  switch (op.kind) {
-    case get:
-      return deliver_row(op.rank, op.peer, op);
-    case put:
-      memory_.read(op.rank, op.src_window, op.src_offset,
-                   {memory_.at(op.peer, op.dst_window, op.dst_offset), op.bytes});
-      return;
-    case put_value:
-      std::memcpy(memory_.at(op.peer, op.dst_window, op.dst_offset), &op.value, 8);
-      return;
-    case remote_add: {
-      std::byte* at = memory_.at(op.peer, op.dst_window, op.dst_offset);
-      std::uint64_t value = 0;
-      std::memcpy(&value, at, 8);
-      value += op.value;
-      std::memcpy(at, &value, 8);
-      return;
-    }
-    case signal:
-      ranks_[op.peer.value].signals[op.signal] += op.value;
-      wake(ranks_[op.peer.value].signal_waiters);
-      return;
-    default:
-      require(false, "only requests reach a peer");
-  }
+  if (op.kind == host::OpKind::get) return deliver_row(op.rank, op.peer, op);
+  if (host::access_peer(memory_, op)) return;
+  const sim::Picos late = fabric_->visibility_delay(op.peer);
+  if (late == sim::Picos{0}) return give_signal(op.peer, op.signal, op.value);
+  fabric_->at(engine_->now() + late, make_tag(TagKind::signal, late_signals_.take(op)));
+}
+
+void SimExecutor::give_signal(Rank rank, std::uint32_t signal, std::uint64_t value) {
+  ranks_[rank.value].signals[signal] += value;
+  wake(ranks_[rank.value].signal_waiters);
 }
 
 void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Status status) {
@@ -120,6 +109,13 @@ void SimExecutor::timer(std::uint64_t tag) {
     }
     case TagKind::flow:
       return;
+    case TagKind::stores:
+      return settle_stores(Rank{static_cast<std::uint32_t>(number)});
+    case TagKind::signal: {
+      const Posted late = late_signals_[static_cast<std::uint32_t>(number)];
+      late_signals_.give_back(static_cast<std::uint32_t>(number));
+      return give_signal(late.peer, late.signal, late.value);
+    }
   }
 }
 
@@ -133,13 +129,6 @@ void SimExecutor::loaded(std::uint64_t tag) {
   }
   const auto index = static_cast<std::uint32_t>(number);
   if (--warps_[index].loads == 0) finish_copies(index);
-}
-
-void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }
-
-void SimExecutor::fault_began(const sim::Fault& fault) {
-  stats_.faults.push_back(
-      fmt::format("{} at {} us", sim::name_of(fault.kind), sim::to_micros(engine_->now())));
 }
 
 }  // namespace engram::sim_backend

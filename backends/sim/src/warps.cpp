@@ -46,11 +46,6 @@ sim::Picos SimExecutor::issue_cost(const host::Kernel& kernel, const host::Op& o
   return cost;
 }
 
-SimExecutor::Posted SimExecutor::posted_of(Rank rank, const host::Op& op) {
-  return {op.kind, op.src_window, op.dst_window, op.bytes,      op.signal,
-          rank,    op.peer,       op.src_offset, op.dst_offset, op.value};
-}
-
 void SimExecutor::step(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   sim::Picos spent{0};
@@ -99,7 +94,8 @@ void SimExecutor::step(std::uint32_t index) {
             op->peer == running.warp->rank()
                 ? sim::Picos(profile.scope.own_gpu)
                 : sim::Picos(profile.nvlink.load_latency + profile.scope.domain);
-        fabric_->at(engine_->now() + seen, make_tag(TagKind::add, add));
+        fabric_->at(engine_->now() + seen + fabric_->visibility_delay(op->peer),
+                    make_tag(TagKind::add, add));
         break;
       }
       default:
@@ -173,6 +169,7 @@ void SimExecutor::finish_copies(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   for (; running.copies > 0; --running.copies) {
     const host::Op& op = *running.warp->head();
+    corrupt_ |= fabric_->take_corruption(memory_.owner(op.peer, op.src_window, op.src_offset));
     deliver_row(running.warp->rank(), op.peer, posted_of(running.warp->rank(), op));
     running.warp->pop();
   }
