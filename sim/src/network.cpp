@@ -106,7 +106,10 @@ void Network::send(const Message& message) {
       loop_back(index, message.source);
       continue;
     }
-    if (flow != kNone && (paced_[flow].queue.first != kNone || congestion_.limits(flow))) {
+    // As a NIC does, a flow that is controlled is held back before the port, not in it: what stands
+    // in the port can no longer be slowed.
+    if (flow != kNone && (paced_[flow].queue.first != kNone || congestion_.limits(flow) ||
+                          backlog(message.source, message.lane) > kBacklog)) {
       wait_for_pace(flow, index);
     } else {
       enter(message.source, index);
@@ -139,25 +142,29 @@ void Network::wait_for_pace(std::uint32_t flow, std::uint32_t index) {
 void Network::on_paced(std::uint32_t flow) {
   Paced& paced = paced_[flow];
   const std::uint32_t index = paced.queue.first;
+  const std::uint32_t source = congestion_.source(flow);
+  if (const std::uint64_t held = backlog(source, packets_[index].lane); held > kBacklog) {
+    const Picos drains = ports_[only_out_[source]].wire(held - kBacklog / 2);
+    return context_.push(context_.now + drains, EventKind::paced, flow);
+  }
   paced.queue.first = packets_[index].next;
   packets_[index].next = kNone;
   paced.next = context_.now + congestion_.pace(flow, packets_[index].bytes);
   paced.scheduled = paced.queue.first != kNone;
   if (paced.scheduled) context_.push(paced.next, EventKind::paced, flow);
   packets_[index].tail = std::max(packets_[index].tail, context_.now);
-  enter(congestion_.source(flow), index);
+  enter(source, index);
 }
 
 bool Network::backlogged(std::uint32_t source, std::uint8_t lane, std::uint64_t key) const {
   if (!congestion_.on()) return false;
   const auto flow = congestion_.find(key);
-  if (flow && paced_[*flow].queue.first != kNone) return true;
-  for (std::uint32_t link = 0; link < ports_.size(); ++link) {
-    if (ports_[link].from == source && lanes_[link * num_lanes_ + lane].queued > kBacklog) {
-      return true;
-    }
-  }
-  return false;
+  return (flow && paced_[*flow].queue.first != kNone) || backlog(source, lane) > kBacklog;
+}
+
+std::uint64_t Network::backlog(std::uint32_t vertex, std::uint8_t lane) const {
+  const std::uint32_t link = only_out_[vertex];
+  return link == kNone ? 0 : lanes_[link * num_lanes_ + lane].queued;
 }
 
 // Inside one NIC: no link, but its port's pace.

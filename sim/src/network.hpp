@@ -108,6 +108,8 @@ class Network {
     [[nodiscard]] std::uint32_t head() const { return queues[next()].first; }
   };
 
+  /// Bytes that wait in the port of a NIC with one port.
+  [[nodiscard]] std::uint64_t backlog(std::uint32_t vertex, std::uint8_t lane) const;
   void enter(std::uint32_t vertex, std::uint32_t packet);
   void wait_for_pace(std::uint32_t flow, std::uint32_t packet);
   void enqueue(std::uint32_t link, std::uint32_t packet);

@@ -88,7 +88,8 @@ using S = Scenario;
 
 void add_run(std::vector<Key<S>>& keys) {
   const auto run = [](auto member) { return at(&S::run, member); };
-  keys.push_back(choice<S>("run.operation", run(&RunSection::operation), "what is run"));
+  keys.push_back(choice<S>("run.operation", run(&RunSection::operation),
+                           "what is run; so far only fetch has a runner"));
   keys.push_back(text<S>("run.backend", run(&RunSection::backend), "sim | loopback | nccl", "",
                          "which transport carries it; --backend replaces it"));
   keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, kExactInJson,

@@ -4,26 +4,33 @@
 
 namespace engram::host {
 
-PeerAccess PeerAccess::of(Rank rank, const Op& op) {
-  return {op.kind, op.src_window, op.dst_window, op.bytes,      op.signal,
-          rank,    op.peer,       op.src_offset, op.dst_offset, op.value};
+PeerAccess PeerAccess::of(const Op& op) {
+  using enum OpKind;
+  const bool by_value = op.kind == put_value || op.kind == remote_add || op.kind == signal;
+  return {.kind = op.kind,
+          .src_window = op.src_window,
+          .dst_window = op.dst_window,
+          .bytes = op.bytes,
+          .src_or_value = by_value ? op.value : op.src_offset,
+          .dst_or_signal = op.kind == signal ? op.signal : op.dst_offset};
 }
 
-bool access_peer(Memory& memory, const PeerAccess& a) {
+bool access_peer(Memory& memory, Rank rank, Rank peer, const PeerAccess& a) {
   switch (a.kind) {
     case OpKind::get:
-      memory.read(a.peer, a.src_window, a.src_offset,
-                  {memory.at(a.rank, a.dst_window, a.dst_offset), a.bytes});
+      memory.read(peer, a.src_window, a.src_or_value,
+                  {memory.at(rank, a.dst_window, a.dst_or_signal), a.bytes});
       return true;
     case OpKind::put:
-      memory.read(a.rank, a.src_window, a.src_offset,
-                  {memory.at(a.peer, a.dst_window, a.dst_offset), a.bytes});
+      memory.read(rank, a.src_window, a.src_or_value,
+                  {memory.at(peer, a.dst_window, a.dst_or_signal), a.bytes});
       return true;
     case OpKind::put_value:
-      memory.write(a.peer, a.dst_window, a.dst_offset, std::as_bytes(std::span(&a.value, 1)));
+      memory.write(peer, a.dst_window, a.dst_or_signal,
+                   std::as_bytes(std::span(&a.src_or_value, 1)));
       return true;
     case OpKind::remote_add:
-      memory.add(a.peer, a.dst_window, a.dst_offset, a.value);
+      memory.add(peer, a.dst_window, a.dst_or_signal, a.src_or_value);
       return true;
     case OpKind::signal:
       return false;

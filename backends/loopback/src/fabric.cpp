@@ -105,7 +105,7 @@ void Scheduler::deliver(Queue& queue, Slot& slot) {
     return;
   }
   const host::Op& op = slot.op;
-  if (host::access_peer(memory_, host::PeerAccess::of(queue.rank, op))) return;
+  if (host::access_peer(memory_, queue.rank, queue.peer, host::PeerAccess::of(op))) return;
   ranks_[queue.peer.value].signals[op.signal] += op.value;
   wake(ranks_[queue.peer.value].signal_waiters);
 }

@@ -14,21 +14,20 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
 void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
   if (!corrupt_rows_.none() && op.src_window == host::Window::storage) {
-    const Rank owner = memory_.owner(from, op.src_window, op.src_offset);
-    const std::uint64_t in_segment = op.src_offset % memory_.layout().stride().count;
+    const Rank owner = memory_.owner(from, op.src_window, op.src_or_value);
+    const std::uint64_t in_segment = op.src_or_value % memory_.layout().stride().count;
     corrupt_ |= corrupt_rows_.hit(owner, in_segment, engine_->now());
   }
+  const std::uint64_t dst = op.dst_or_signal;
   if (!options_.row_check) {
-    memory_.read(from, op.src_window, op.src_offset,
-                 {memory_.at(to, op.dst_window, op.dst_offset), op.bytes});
-    if (corrupt_ && op.bytes > 0) {
-      *memory_.at(to, op.dst_window, op.dst_offset) ^= std::byte{1};
-    }
+    memory_.read(from, op.src_window, op.src_or_value,
+                 {memory_.at(to, op.dst_window, dst), op.bytes});
+    if (corrupt_ && op.bytes > 0) *memory_.at(to, op.dst_window, dst) ^= std::byte{1};
   } else {
     row_.resize(op.bytes);
-    memory_.read(from, op.src_window, op.src_offset, row_);
+    memory_.read(from, op.src_window, op.src_or_value, row_);
     if (corrupt_ && op.bytes > 0) row_[0] ^= std::byte{1};
-    if (!(*options_.row_check)(to, op.dst_offset, row_)) ++wrong_rows_;
+    if (!(*options_.row_check)(to, dst, row_)) ++wrong_rows_;
   }
   corrupt_ = false;
 }
@@ -38,17 +37,18 @@ void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
     return flow_access(flows_[request.tag & 0xffffffff], request);
   }
   const Posted& op = posted_[static_cast<std::uint32_t>(request.tag)];
-  note(2, qp.value, op.dst_offset);
+  note(2, qp.value, op.dst_or_signal);
   if (op.kind == host::OpKind::get) return deliver_row(op.rank, op.peer, op);
-  if (host::access_peer(memory_, op)) return;
+  if (host::access_peer(memory_, op.rank, op.peer, op)) return;
+  const GivenSignal given{op.peer, op.dst_or_signal, op.src_or_value};
   const sim::Picos late = fabric_->visibility_delay(op.peer);
-  if (late == sim::Picos{0}) return give_signal(op.peer, op.signal, op.value);
-  fabric_->at(engine_->now() + late, make_tag(TagKind::signal, late_signals_.take(op)));
+  if (late == sim::Picos{0}) return give_signal(given);
+  fabric_->at(engine_->now() + late, make_tag(TagKind::signal, late_signals_.take(given)));
 }
 
-void SimExecutor::give_signal(Rank rank, std::uint32_t signal, std::uint64_t value) {
-  ranks_[rank.value].signals[signal] += value;
-  wake(ranks_[rank.value].signal_waiters);
+void SimExecutor::give_signal(const GivenSignal& given) {
+  ranks_[given.to.value].signals[given.signal] += given.value;
+  wake(ranks_[given.to.value].signal_waiters);
 }
 
 void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Status status) {
@@ -112,9 +112,9 @@ void SimExecutor::timer(std::uint64_t tag) {
     case TagKind::stores:
       return settle_stores(Rank{static_cast<std::uint32_t>(number)});
     case TagKind::signal: {
-      const Posted late = late_signals_[static_cast<std::uint32_t>(number)];
+      const GivenSignal late = late_signals_[static_cast<std::uint32_t>(number)];
       late_signals_.give_back(static_cast<std::uint32_t>(number));
-      return give_signal(late.peer, late.signal, late.value);
+      return give_signal(late);
     }
   }
 }

@@ -89,7 +89,13 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     std::vector<std::uint32_t> slot_waiters, done_waiters;
     std::uint64_t wake_at = kNever;  // completions that the first of done_waiters wants
   };
-  using Posted = host::PeerAccess;
+  struct Posted : host::PeerAccess {
+    Rank rank, peer;
+  };
+  struct GivenSignal {  // to a rank that does not see it yet
+    Rank to;
+    std::uint64_t signal = 0, value = 0;
+  };
   struct Flow {  // fidelity flow: the gets of one kernel from one peer
     Rank rank, peer;
     std::vector<Posted> ops;
@@ -136,10 +142,10 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   [[nodiscard]] Queue& queue(sim::QpId qp);
   void deliver_row(Rank to, Rank from, const Posted& op);
   [[nodiscard]] static Posted posted_of(Rank rank, const host::Op& op) {
-    return Posted::of(rank, op);
+    return {host::PeerAccess::of(op), rank, op.peer};
   }
   void settle_stores(Rank rank);
-  void give_signal(Rank rank, std::uint32_t signal, std::uint64_t value);
+  void give_signal(const GivenSignal& given);
   void report_faults();
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
   [[nodiscard]] sim::Memory storage_memory() const;
@@ -155,7 +161,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   std::unique_ptr<LinkMeter> links_;
   CorruptRows corrupt_rows_;
   LateStores late_stores_;
-  Pool<Posted> late_signals_;
+  Pool<GivenSignal> late_signals_;
   Pool<RunningWarp> warps_;
   Pool<Posted> posted_;
   Pool<PendingAdd> adds_;

@@ -8,18 +8,19 @@
 
 namespace engram::host {
 
-/// What of a request is still needed when it reaches the peer.
+/// What of a request is still needed when it reaches the peer. Small: backends keep millions.
 struct PeerAccess {
   OpKind kind = OpKind::get;
   Window src_window = Window::storage, dst_window = Window::buffer;
-  std::uint32_t bytes = 0, signal = 0;
-  Rank rank, peer;  ///< who posted it, whom it reaches
-  std::uint64_t src_offset = 0, dst_offset = 0, value = 0;
+  std::uint32_t bytes = 0;
+  std::uint64_t src_or_value = 0;   ///< where bytes come from, or the value itself
+  std::uint64_t dst_or_signal = 0;  ///< where they go, or which signal
 
-  [[nodiscard]] static PeerAccess of(Rank rank, const Op& op);
+  [[nodiscard]] static PeerAccess of(const Op& op);
 };
 
-/// Moves the bytes of a get, put, put_value or remote_add. A signal is no memory: false.
-[[nodiscard]] bool access_peer(Memory& memory, const PeerAccess& access);
+/// Moves the bytes of a get, put, put_value or remote_add that `rank` posted to `peer`. A signal is
+/// no memory: false.
+[[nodiscard]] bool access_peer(Memory& memory, Rank rank, Rank peer, const PeerAccess& access);
 
 }  // namespace engram::host
