@@ -32,12 +32,18 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 
 # SimGrid ships no CMake config on Debian, only simgrid.pc. Its semi-internal Model interface is
-# used by sim/, so the versions it was checked with are pinned.
+# used by sim/, so the version it is tested with is pinned.
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid>=3.32)
+pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid>=3.32 simgrid<3.33)
 set(ENGRAM_HAVE_SIMGRID ${SIMGRID_FOUND})
 if(NOT ENGRAM_HAVE_SIMGRID)
-  message(STATUS "engram: sim backend OFF (no SimGrid >= 3.32; Debian: libsimgrid-dev)")
+  pkg_check_modules(ENGRAM_OTHER_SIMGRID QUIET simgrid)
+  if(ENGRAM_OTHER_SIMGRID_FOUND)
+    message(WARNING "engram: sim backend OFF: SimGrid ${ENGRAM_OTHER_SIMGRID_VERSION} is found, "
+                    "but sim/ is tested with 3.32 alone (Debian 12: libsimgrid-dev)")
+  else()
+    message(STATUS "engram: sim backend OFF (no SimGrid 3.32; Debian 12: libsimgrid-dev)")
+  endif()
 endif()
 
 set(ENGRAM_HAVE_CUDA OFF)

@@ -78,6 +78,18 @@ void for_each_field(AnyProfile& p, Visit&& visit) {
   visit("network.cable_latency", p.network.cable_latency);
   visit("network.buffer_per_lane", p.network.buffer_per_lane);
   visit("network.mtu", p.network.mtu);
+
+  visit("congestion.mark_from", p.congestion.mark_from);
+  visit("congestion.mark_full", p.congestion.mark_full);
+  visit("congestion.mark_one_in", p.congestion.mark_one_in);
+  visit("congestion.gain_one_in", p.congestion.gain_one_in);
+  visit("congestion.notify_interval", p.congestion.notify_interval);
+  visit("congestion.alpha_interval", p.congestion.alpha_interval);
+  visit("congestion.step_interval", p.congestion.step_interval);
+  visit("congestion.step_bytes", p.congestion.step_bytes);
+  visit("congestion.recovery_steps", p.congestion.recovery_steps);
+  visit("congestion.additive_rate", p.congestion.additive_rate);
+  visit("congestion.hyper_rate", p.congestion.hyper_rate);
 }
 
 }  // namespace engram::model

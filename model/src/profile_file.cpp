@@ -130,11 +130,27 @@ class Reader {
                       "has no source: write { value = …, source = \"where it comes from\" }");
       } else {
         result = set(member, *value->value);
+        if (result && is_zero(member) && must_not_be_zero(key)) {
+          result = fail(ErrorCode::invalid_argument, "is 0; accepted: at least 1");
+        }
         profile_.sources[key] = value->source.value_or(place(node.source()));
         seen_.insert(key);
       }
     });
     return result;
+  }
+
+  static bool is_zero(std::uint32_t value) { return value == 0; }
+  template <class Other>
+  static bool is_zero(const Other&) {
+    return false;
+  }
+  static bool must_not_be_zero(std::string_view key) {
+    constexpr std::string_view kKeys[] = {
+        "nic.outstanding_reads", "nic.queue_depth",        "nic.max_queue_depth",
+        "nic.max_qps",           "gpu.warps_per_block",    "nvlink.load_payload",
+        "nvlink.copy_payload",   "congestion.mark_one_in", "congestion.gain_one_in"};
+    return std::ranges::find(kKeys, key) != std::end(kKeys);
   }
 
   static Result<void> unknown(const std::string& key) {
@@ -224,12 +240,25 @@ Result<Profile> load_profile(std::string_view name_or_path, std::span<const fs::
   return load(name_or_path, dirs, {});
 }
 
+namespace {
+
+/// A scenario beside which profiles are looked for is none, nor are its fellows: a profile says
+/// where its numbers come from.
+bool is_profile(const fs::path& path) {
+  const auto table = read_toml(path.string());
+  return table && table->get("source") != nullptr && table->get("source")->is_string();
+}
+
+}  // namespace
+
 std::vector<std::string> profile_names(std::span<const fs::path> dirs) {
   std::set<std::string> names;
   for (const fs::path& dir : dirs) {
     std::error_code none;  // a folder that is not there holds no profiles
     for (const auto& entry : fs::directory_iterator(dir, none)) {
-      if (entry.path().extension() == ".toml") names.insert(entry.path().stem().string());
+      if (entry.path().extension() == ".toml" && is_profile(entry.path())) {
+        names.insert(entry.path().stem().string());
+      }
     }
   }
   return {names.begin(), names.end()};

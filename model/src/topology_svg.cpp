@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 
+#include "engram/model/markup.hpp"
 #include "engram/model/quantity.hpp"
 #include "engram/model/topology_text.hpp"
 
@@ -31,29 +32,6 @@ const LoadStep& step_of(double load) {
     if (load >= step.from) best = &step;
   }
   return *best;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 struct Point {
@@ -90,7 +68,7 @@ class Picture {
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         width, height_);
     svg += fmt::format("<text x=\"20\" y=\"28\" font-size=\"17\" fill=\"#1f2933\">{}</text>\n",
-                       escaped(options_.title.empty() ? summary() : options_.title));
+                       escape_html(options_.title.empty() ? summary() : options_.title));
     svg += cables() + vertices() + labels_;
     if (!busy_.empty()) svg += legend();
     return svg + "</svg>\n";
@@ -224,7 +202,7 @@ class Picture {
           a.x, a.y, b.x, b.y, busy_.empty() ? kPlain : step_of(c.busy).colour,
           thin * (1.2 + 0.6 * static_cast<double>(std::min<std::size_t>(c.links_up, 4))) +
               (c.busy >= kLoadSteps[4].from ? 1.0 : 0.0),
-          escaped(t_.vertices()[c.low].name), escaped(t_.vertices()[c.high].name),
+          escape_html(t_.vertices()[c.low].name), escape_html(t_.vertices()[c.high].name),
           std::max<std::size_t>(c.links_up, 1), to_text(c.rate),
           busy_.empty() ? "" : fmt::format(", busy {:.1f} %", 100 * c.busy));
     }
@@ -277,14 +255,14 @@ class Picture {
         "stroke=\"#52606d\"><title>{}</title></rect>\n"
         "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"{}\" "
         "fill=\"#1f2933\">{}</text>\n",
-        at.x - w / 2, at.y - h / 2, w, h, fill, escaped(title), at.x, at.y + size * 0.36, size,
-        escaped(shown));
+        at.x - w / 2, at.y - h / 2, w, h, fill, escape_html(title), at.x, at.y + size * 0.36, size,
+        escape_html(shown));
   }
 
   void label(double x, double y, const std::string& text, const char* colour, int size) {
     labels_ +=
         fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" fill=\"{}\">{}</text>\n", x,
-                    y, size, colour, escaped(text));
+                    y, size, colour, escape_html(text));
   }
 
   [[nodiscard]] std::string legend() const {

@@ -27,6 +27,8 @@ enum class EventKind : std::uint32_t {
   load_at_reader,                ///< a = piece
   load_done,                     ///< a = load
   background,                    ///< a = entry
+  paced,                         ///< a = flow: its next packet may enter the port
+  notification,                  ///< a = flow: its sender learns of a mark
   fault_begin,                   ///< a = fault
   fault_end,                     ///< a = fault
 };

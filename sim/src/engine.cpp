@@ -1,5 +1,6 @@
 // The adapter to SimGrid: nothing else includes its headers. Model and add_model are installed but
-// semi-internal, so the versions this was written for are checked here.
+// semi-internal and differ between versions, so this is for the one version that it was tested
+// with.
 #include "engram/sim/engine.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +18,8 @@
 namespace engram::sim {
 namespace sg4 = simgrid::s4u;
 
-static_assert(SIMGRID_VERSION >= 33200 && SIMGRID_VERSION < 50000,
-              "engram::sim was written for SimGrid 3.32 to 4.x; check engine.cpp against this one");
-#if SIMGRID_VERSION < 40000
-inline constexpr bool kSealRootByHand = true;  // else a second engine of the process crashes
-#else
-inline constexpr bool kSealRootByHand = false;
-#endif
+static_assert(SIMGRID_VERSION >= 33200 && SIMGRID_VERSION < 33300,
+              "engram::sim is tested with SimGrid 3.32 (Debian 12: libsimgrid-dev) and no other");
 
 namespace {
 
@@ -71,20 +67,12 @@ class Engine::Impl {
     base_ = sg4::Engine::get_clock();
     model_ = std::make_shared<FabricModel>(*this);
     simgrid_.add_model(model_);
-#if SIMGRID_VERSION < 40000
     auto* root = sg4::create_empty_zone("cluster");
-#else
-    auto* root = simgrid_.get_netzone_root();
-#endif
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       const std::string name = "rank" + std::to_string(rank);
-#if SIMGRID_VERSION < 40000
       hosts_.push_back(root->create_host(name, 1e9));
-#else
-      hosts_.push_back(root->add_host(name, 1e9));
-#endif
     }
-    if (kSealRootByHand) root->seal();
+    root->seal();  // else a second engine of the process crashes
     actors_.resize(options.ranks);
     alive_ = this;
   }
@@ -115,11 +103,7 @@ class Engine::Impl {
         ++finished_;
       };
       const std::string name = "rank" + std::to_string(rank);
-#if SIMGRID_VERSION < 40000
       const auto actor = sg4::Actor::create(name, hosts_[rank], work);
-#else
-      const auto actor = hosts_[rank]->add_actor(name, work);
-#endif
       if (rank == 0) first_pid_ = actor->get_pid();
       require(actor->get_pid() == first_pid_ + static_cast<aid_t>(rank),
               "actors are numbered in the order of their creation");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engram/model/ecmp.hpp"
+#include "background.hpp"
 #include "fabric_options.hpp"
 #include "loads.hpp"
 #include "nic.hpp"
@@ -37,7 +37,7 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
         requester_(nics_),
         responder_(nics_),
         loads_(context_),
-        background_rests_(options_.background.size(), true) {
+        background_(nics_, requester_) {
     faults_.schedule(network_);
     engine_.set_handler(this);
     engine_.events().set_preview(this);
@@ -50,7 +50,7 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
   /// At the entry of every call that may come from an actor.
   void sync() {
     context_.now = engine_.now();
-    if (!options_.background.empty()) wake_background();
+    if (!options_.background.empty()) background_.wake();
   }
 
   void handle(const Event& event) override {
@@ -94,7 +94,11 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
       case EventKind::load_done:
         return loads_.on_done(a);
       case EventKind::background:
-        return on_background(a);
+        return background_.on_message(a);
+      case EventKind::paced:
+        return network_.on_paced(a);
+      case EventKind::notification:
+        return network_.on_notification(a);
       case EventKind::fault_begin:
         return on_fault(a);
       case EventKind::fault_end:
@@ -171,6 +175,7 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
   Requester requester_;
   Responder responder_;
   Loads loads_;
+  BackgroundTraffic background_;
   std::uint64_t num_events_ = 0;
 
  private:
@@ -204,43 +209,14 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
         fault.kind == FaultKind::rank_dead || fault.kind == FaultKind::memory_node_gone;
     if (dies && !faults_.dead(fault.rank)) {  // what it had under way will never complete
       for (std::uint32_t qp = 0; qp < qps_.size(); ++qp) {
-        if (qps_[qp].local != fault.rank) continue;
+        if (qps_[qp].local != fault.rank || qps_[qp].background) continue;
         context_.in_flight -= qps_[qp].counters.rung - qps_[qp].counters.completed;
       }
     }
     faults_.on_begin(index, network_);
   }
 
-  void wake_background() {
-    for (std::uint32_t i = 0; i < options_.background.size(); ++i) {
-      if (!background_rests_[i]) continue;
-      background_rests_[i] = false;
-      context_.push(std::max(context_.now, options_.background[i].start), EventKind::background, i);
-    }
-  }
-
-  void on_background(std::uint32_t index) {
-    const Background& b = options_.background[index];
-    if (context_.now >= b.stop) return;
-    if (context_.in_flight == 0) {
-      background_rests_[index] = true;
-      return;
-    }
-    const auto from = options_.topology.nic(b.from, 0), to = options_.topology.nic(b.to, 0);
-    network_.send({.kind = PacketKind::background,
-                   .source = from->value,
-                   .target = to->value,
-                   .hash = model::flow_hash({b.from, b.to, QpIndex{index}, 0}, options_.ecmp_seed),
-                   .lane = options_.lanes.service_level[b.service_level],
-                   .payload = b.message.count,
-                   .overhead = 0,
-                   .segment = nics_.segment});
-    context_.push(context_.now + std::max(Picos{1}, wire_time(b.message.count, b.rate)),
-                  EventKind::background, index);
-  }
-
   Pool<Flow> flows_;
-  std::vector<bool> background_rests_;
 };
 
 Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
@@ -364,8 +340,12 @@ Result<std::unique_ptr<Fabric>> Fabric::create(Engine& engine, FabricClient& cli
                                                FabricOptions options) {
   if (auto fine = check_options(options, engine.num_ranks()); !fine.has_value())
     return tl::unexpected(fine.error());
-  return std::unique_ptr<Fabric>(
+  std::unique_ptr<Fabric> fabric(
       new Fabric(std::make_unique<Impl>(engine, client, std::move(options))));
+  if (auto opened = fabric->impl_->background_.open(); !opened) {
+    return tl::unexpected(opened.error());
+  }
+  return fabric;
 }
 
 Fabric::Fabric(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -423,7 +403,15 @@ const LinkCounters& Fabric::link_counters(model::LinkIndex link) const {
 const LinkCounters& Fabric::nvlink_out(Rank rank) const { return impl_->loads_.out(rank); }
 const LinkCounters& Fabric::nvlink_in(Rank rank) const { return impl_->loads_.in(rank); }
 const LinkCounters& Fabric::host_link(Rank rank) const { return impl_->loads_.host(rank); }
+const CongestionCounters& Fabric::congestion() const { return impl_->network_.congestion(); }
 const FabricOptions& Fabric::options() const { return impl_->options_; }
+Picos Fabric::visibility_delay(Rank rank) { return impl_->faults_.visibility_delay(rank); }
+bool Fabric::take_corruption(Rank owner) { return impl_->faults_.take_corruption(owner); }
+std::uint64_t Fabric::fault_effects(std::uint32_t fault) const {
+  const Fault& one = impl_->options_.faults.faults[fault];
+  return one.kind == FaultKind::link_down ? impl_->network_.missed(one.link.value)
+                                          : impl_->faults_.effects(fault);
+}
 std::uint64_t Fabric::num_events() const { return impl_->num_events_; }
 
 }  // namespace engram::sim

@@ -82,6 +82,19 @@ Result<void> check_options(const FabricOptions& options, std::uint32_t num_ranks
                   "; at least 1 is accepted");
     }
   }
+  const model::CongestionProfile& dcqcn = options.profile.congestion;
+  if (options.congestion == Congestion::dcqcn &&
+      (dcqcn.alpha_interval <= Nanos{0} || dcqcn.step_interval <= Nanos{0} ||
+       dcqcn.step_bytes.count == 0 || dcqcn.mark_full <= dcqcn.mark_from ||
+       dcqcn.additive_rate.value <= 0)) {
+    return fail(ErrorCode::invalid_argument, "profile \"", options.profile.name,
+                "\": congestion control needs intervals, step_bytes and additive_rate above 0 and "
+                "mark_full above mark_from; congestion is alpha_interval ",
+                dcqcn.alpha_interval.count(), " ns, step_interval ", dcqcn.step_interval.count(),
+                " ns, step_bytes ", dcqcn.step_bytes.count, ", mark_from ", dcqcn.mark_from.count,
+                ", mark_full ", dcqcn.mark_full.count, ", additive_rate ",
+                dcqcn.additive_rate.value, " B/s");
+  }
   return {};
 }
 

@@ -32,13 +32,14 @@ FaultState::FaultState(Context& context)
     : context_(context),
       any_(!context.options.faults.faults.empty()),
       ranks_(any_ ? context.options.topology.num_ranks() : 0),
-      applied_(context.options.faults.faults.size()) {}
+      applied_(context.options.faults.faults.size()),
+      effects_(context.options.faults.faults.size()) {}
 
 void FaultState::schedule(Network& network) {
   const auto& faults = context_.options.faults.faults;
   for (std::uint32_t i = 0; i < faults.size(); ++i) {
     if (faults[i].at <= context_.now) {
-      apply(faults[i], true, network);
+      apply(i, true, network);
       applied_[i] = true;
     }
     context_.push(std::max(faults[i].at, context_.now), EventKind::fault_begin, i);
@@ -47,7 +48,7 @@ void FaultState::schedule(Network& network) {
 
 void FaultState::on_begin(std::uint32_t index, Network& network) {
   const Fault& fault = context_.options.faults.faults[index];
-  if (!applied_[index]) apply(fault, true, network);
+  if (!applied_[index]) apply(index, true, network);
   if (context_.observer != nullptr) {
     context_.observer->instant({Track::Kind::rank, fault.rank.value, 0}, name_of(fault.kind),
                                context_.now, index);
@@ -59,37 +60,46 @@ void FaultState::on_begin(std::uint32_t index, Network& network) {
   context_.client.fault_began(fault);
 }
 
-void FaultState::on_end(std::uint32_t index, Network& network) {
-  apply(context_.options.faults.faults[index], false, network);
-}
+void FaultState::on_end(std::uint32_t index, Network& network) { apply(index, false, network); }
 
-void FaultState::apply(const Fault& fault, bool begins, Network& network) {
+void FaultState::apply(std::uint32_t index, bool begins, Network& network) {
+  const Fault& fault = context_.options.faults.faults[index];
   if (fault.kind == FaultKind::link_down) return network.set_link(fault.link.value, !begins);
   OfRank& rank = ranks_[fault.rank.value];
   const Picos delay = begins ? fault.delay : Picos{0};
+  const auto set = [&](What what) { rank.by[what] = index; };
+  const auto set_delay = [&](What what) {
+    set(what);
+    rank.delays[what] = delay;
+  };
   switch (fault.kind) {
     case FaultKind::link_down:
       break;
     case FaultKind::rank_dead:
     case FaultKind::memory_node_gone:
+      set(kDead);
       rank.dead += begins ? 1 : -1;
       break;
     case FaultKind::rank_slow:
+      set(kSlow);
       rank.factor = begins ? fault.factor : 1.0;
       break;
     case FaultKind::nic_error:
+      set(kErrors);
       rank.errors = begins ? fault.count : 0;
+      rank.error_qp = fault.qp;
       break;
     case FaultKind::delayed_doorbell:
-      rank.doorbell = delay;
+      set_delay(kDoorbell);
       break;
     case FaultKind::reordered_completions:
-      rank.completion = delay;
+      set_delay(kCompletion);
       break;
     case FaultKind::late_visibility:
-      rank.visibility = delay;
+      set_delay(kVisibility);
       break;
     case FaultKind::corrupted_row:
+      set(kCorruptions);
       rank.corruptions = begins ? fault.count : 0;
       break;
   }

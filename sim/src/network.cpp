@@ -10,6 +10,10 @@ namespace {
 // A batch or a flow moves as few large pieces; still small beside a port's buffer.
 constexpr std::uint64_t kLargeSegment = 16 * 1024;
 
+/// Bytes of a sender's port and lane above which traffic that is merely offered stays away: a few
+/// packets, so that the port never runs dry.
+constexpr std::uint64_t kBacklog = 16 * 1024;
+
 const char* name_of(PacketKind kind) {
   switch (kind) {
     case PacketKind::request:
@@ -39,6 +43,7 @@ std::uint64_t segment_bytes(const FabricOptions& options) {
 Network::Network(Context& context, PacketSink& sink)
     : context_(context),
       sink_(sink),
+      congestion_(context),
       num_lanes_(static_cast<std::uint32_t>(context.options.lanes.weights.size())),
       buffer_(context.options.profile.network.buffer_per_lane.count),
       loop_wire_(context.options.profile.nic.port) {
@@ -66,6 +71,12 @@ void Network::send(const Message& message) {
   const std::uint64_t whole = std::max<std::uint64_t>(message.payload, 1);
   const std::uint64_t pieces = (whole + message.segment - 1) / message.segment;
   std::uint64_t payload_left = message.payload, overhead_left = message.overhead;
+  std::uint32_t flow = kNone;
+  if (congestion_.on() && message.flow != kUncontrolled && message.source != message.target) {
+    flow = congestion_.flow(message.flow, message.source, message.target,
+                            context_.options.profile.nic.port.value);
+    if (flow >= paced_.size()) paced_.resize(flow + 1);
+  }
   for (std::uint64_t i = 0; i < pieces; ++i) {
     const std::uint64_t left = pieces - i;
     const std::uint64_t payload = std::min(payload_left, message.segment);
@@ -80,6 +91,7 @@ void Network::send(const Message& message) {
     packet.payload = static_cast<std::uint32_t>(payload);
     packet.bytes = static_cast<std::uint32_t>(payload + overhead);
     packet.hash = message.hash;
+    packet.flow = flow;
     packet.lane = message.lane;
     packet.kind = message.kind;
     packet.tail = std::max(context_.now, message.last_byte);
@@ -92,13 +104,65 @@ void Network::send(const Message& message) {
       loop_back(index, message.source);
       continue;
     }
-    const std::uint32_t link = route(message.source, packet);
-    if (link == kNone) {
-      lose(index);
+    // As a NIC does, a flow that is controlled is held back before the port, not in it: what stands
+    // in the port can no longer be slowed.
+    if (flow != kNone && (paced_[flow].queue.first != kNone || congestion_.limits(flow) ||
+                          backlog(message.source, message.lane) > kBacklog)) {
+      wait_for_pace(flow, index);
     } else {
-      enqueue(link, index);
+      enter(message.source, index);
     }
   }
+}
+
+void Network::enter(std::uint32_t vertex, std::uint32_t index) {
+  const std::uint32_t link = route(vertex, packets_[index]);
+  if (link == kNone) {
+    lose(index);
+  } else {
+    enqueue(link, index);
+  }
+}
+
+void Network::wait_for_pace(std::uint32_t flow, std::uint32_t index) {
+  Paced& paced = paced_[flow];
+  if (paced.queue.first == kNone) {
+    paced.queue.first = index;
+  } else {
+    packets_[paced.queue.last].next = index;
+  }
+  paced.queue.last = index;
+  if (paced.scheduled) return;
+  paced.scheduled = true;
+  context_.push(std::max(context_.now, paced.next), EventKind::paced, flow);
+}
+
+void Network::on_paced(std::uint32_t flow) {
+  Paced& paced = paced_[flow];
+  const std::uint32_t index = paced.queue.first;
+  const std::uint32_t source = congestion_.source(flow);
+  if (const std::uint64_t held = backlog(source, packets_[index].lane); held > kBacklog) {
+    const Picos drains = ports_[only_out_[source]].wire(held - kBacklog / 2);
+    return context_.push(context_.now + drains, EventKind::paced, flow);
+  }
+  paced.queue.first = packets_[index].next;
+  packets_[index].next = kNone;
+  paced.next = context_.now + congestion_.pace(flow, packets_[index].bytes);
+  paced.scheduled = paced.queue.first != kNone;
+  if (paced.scheduled) context_.push(paced.next, EventKind::paced, flow);
+  packets_[index].tail = std::max(packets_[index].tail, context_.now);
+  enter(source, index);
+}
+
+bool Network::backlogged(std::uint32_t source, std::uint8_t lane, std::uint64_t key) const {
+  if (!congestion_.on()) return false;
+  const auto flow = congestion_.find(key);
+  return (flow && paced_[*flow].queue.first != kNone) || backlog(source, lane) > kBacklog;
+}
+
+std::uint64_t Network::backlog(std::uint32_t vertex, std::uint8_t lane) const {
+  const std::uint32_t link = only_out_[vertex];
+  return link == kNone ? 0 : lanes_[link * num_lanes_ + lane].queued;
 }
 
 // Inside one NIC: no link, but its port's pace.
@@ -112,7 +176,7 @@ void Network::loop_back(std::uint32_t index, std::uint32_t vertex) {
 
 void Network::enqueue(std::uint32_t link, std::uint32_t index) {
   Port& port = ports_[link];
-  if (!port.up) return lose(index);
+  if (!usable(link)) return lose(index);
   Lane& lane = lanes_[link * num_lanes_ + packets_[index].lane];
   const bool answer = packets_[index].kind == PacketKind::response;
   Queue& queue = lane.queues[answer && packets_[index].link == kNone ? 1 : 0];
@@ -122,6 +186,11 @@ void Network::enqueue(std::uint32_t link, std::uint32_t index) {
     packets_[queue.last].next = index;
   }
   queue.last = index;
+  if (congestion_.on() && packets_[index].flow != kNone && packets_[index].link != kNone &&
+      congestion_.mark(lane.queued, context_.chance)) {
+    packets_[index].marked = true;
+  }
+  lane.queued += packets_[index].bytes;
   port.queued += packets_[index].bytes;
   ++port.waiting;
   try_send(link);
@@ -187,6 +256,7 @@ void Network::transmit(std::uint32_t link, Lane& lane) {
   lane.turn = static_cast<std::uint8_t>(1 - lane.next());
   queue.first = packet.next;
   packet.next = kNone;
+  lane.queued -= packet.bytes;
   port.queued -= packet.bytes;
   --port.waiting;
 
@@ -216,8 +286,12 @@ void Network::on_credit(std::uint32_t buffer, std::uint64_t bytes) {
 void Network::on_arrive(std::uint32_t index) {
   Packet& packet = packets_[index];
   const std::uint32_t link = packet.link;
-  if (link != kNone && !ports_[link].up) return lose(index);
+  if (link != kNone && !usable(link)) return lose(index);
   if (link == kNone || ports_[link].to == packet.target) {
+    if (packet.marked && congestion_.notifies(packet.flow)) {
+      const Way back = way(congestion_.target(packet.flow), congestion_.source(packet.flow));
+      context_.push(context_.now + back.latency, EventKind::notification, packet.flow);
+    }
     const Picos free = sink_.deliver(packet);
     if (link != kNone) {
       const std::uint32_t buffer = link * num_lanes_ + packet.lane;
@@ -242,14 +316,14 @@ void Network::lose(std::uint32_t index) {
   if (packet.link != kNone) on_credit(packet.link * num_lanes_ + packet.lane, packet.bytes);
 }
 
-std::uint32_t Network::route(std::uint32_t at, const Packet& packet) const {
-  if (only_out_[at] != kNone) return ports_[only_out_[at]].up ? only_out_[at] : kNone;
+std::uint32_t Network::route(std::uint32_t at, const Packet& packet) {
+  if (only_out_[at] != kNone) return usable(only_out_[at]) ? only_out_[at] : kNone;
   const std::uint32_t last = only_in_[packet.target];
-  if (last != kNone && ports_[last].from == at) return ports_[last].up ? last : kNone;
+  if (last != kNone && ports_[last].from == at) return usable(last) ? last : kNone;
   const auto hops = context_.options.topology.next_hops(model::VertexIndex{at},
                                                         model::VertexIndex{packet.target});
   const auto count = static_cast<std::uint32_t>(hops.size());
-  if (count == 1) return ports_[hops[0].value].up ? hops[0].value : kNone;
+  if (count == 1) return usable(hops[0].value) ? hops[0].value : kNone;
   if (count == 0) return kNone;
   const std::uint32_t first = model::ecmp_choice(packet.hash, model::VertexIndex{at}, count);
   std::uint32_t best = kNone;
@@ -257,7 +331,7 @@ std::uint32_t Network::route(std::uint32_t at, const Packet& packet) const {
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t link = hops[(first + i) % count].value;
     const Port& port = ports_[link];
-    if (!port.up) continue;
+    if (!usable(link)) continue;
     if (context_.options.routing == Routing::ecmp) return link;
     const Picos busy = std::max(Picos{0}, port.free_at - context_.now) + port.wire(port.queued);
     if (busy < least) {
@@ -277,8 +351,10 @@ void Network::set_link(std::uint32_t link, bool up) {
       Queue& queue = lane.queues[lane.next()];
       const std::uint32_t index = queue.first;
       queue.first = packets_[index].next;
+      lane.queued -= packets_[index].bytes;
       ports_[link].queued -= packets_[index].bytes;
       --ports_[link].waiting;
+      ++ports_[link].missed;
       lose(index);
     }
   }

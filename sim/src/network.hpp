@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "congestion.hpp"
 #include "context.hpp"
 
 namespace engram::sim {
@@ -17,11 +18,16 @@ struct Packet {
   std::uint32_t target = 0;    ///< vertex
   std::uint32_t bytes = 0;     ///< on the wire
   std::uint32_t payload = 0;
+  std::uint32_t flow = kNone;  ///< of congestion control
   std::uint64_t hash = 0;
   std::uint8_t lane = 0;
+  bool marked = false;
   PacketKind kind = PacketKind::request;
   Picos tail{0};  ///< when its last byte is where its head is now
 };
+
+/// Of messages that congestion control leaves alone: requests of reads, answers without data.
+inline constexpr std::uint64_t kUncontrolled = ~std::uint64_t{0};
 
 /// A message to send; cut into packets of at most `segment` payload bytes.
 struct Message {
@@ -32,6 +38,7 @@ struct Message {
   std::uint8_t lane = 0;
   std::uint64_t payload = 0, overhead = 0;  ///< bytes; overhead is spread over the packets
   std::uint64_t segment = 4096;
+  std::uint64_t flow = kUncontrolled;  ///< key for congestion control, of messages with data
   Picos last_byte{0};  ///< when the sender has it whole; bytes come evenly from now on
 };
 
@@ -50,11 +57,19 @@ class Network {
 
   void send(const Message& message);
   void on_port_free(std::uint32_t link);
+  void on_paced(std::uint32_t flow);
+  void on_notification(std::uint32_t flow) { congestion_.cut(flow); }
   void on_arrive(std::uint32_t packet);
   void on_credit(std::uint32_t buffer, std::uint64_t bytes);
   void set_link(std::uint32_t link, bool up);
   [[nodiscard]] const Pool<Packet>& packets() const { return packets_; }
 
+  /// Whether congestion control is on and the port of `source` still holds what it was given for
+  /// `lane`, or flow `key` waits for its turn: traffic that is merely offered then stays away.
+  [[nodiscard]] bool backlogged(std::uint32_t source, std::uint8_t lane, std::uint64_t key) const;
+  /// Packets that `link` lost or turned away while it was down.
+  [[nodiscard]] std::uint64_t missed(std::uint32_t link) const { return ports_[link].missed; }
+  [[nodiscard]] const CongestionCounters& congestion() const { return congestion_.counters(); }
   [[nodiscard]] const LinkCounters& counters(std::uint32_t link) const {
     return ports_[link].counters;
   }
@@ -74,6 +89,7 @@ class Network {
     std::uint32_t waiting = 0;       // packets
     std::uint8_t turn = 0;           // whose round it is
     bool wake_scheduled = false, up = true;
+    std::uint64_t missed = 0;  // packets that it lost or could not take while it was down
     LinkCounters counters;
   };
   struct Queue {
@@ -85,24 +101,43 @@ class Network {
     Queue queues[2];
     std::uint8_t turn = 0;
     std::int64_t deficit = 0;
-    std::uint64_t held = 0;  // bytes in the buffer at the far end of the link
+    std::uint64_t held = 0;    // bytes in the buffer at the far end of the link
+    std::uint64_t queued = 0;  // bytes that wait here
     [[nodiscard]] std::uint8_t next() const {
       return queues[turn].first != kNone ? turn : static_cast<std::uint8_t>(1 - turn);
     }
     [[nodiscard]] std::uint32_t head() const { return queues[next()].first; }
   };
 
+  /// Bytes that wait in the port of a NIC with one port.
+  [[nodiscard]] std::uint64_t backlog(std::uint32_t vertex, std::uint8_t lane) const;
+  void enter(std::uint32_t vertex, std::uint32_t packet);
+  void wait_for_pace(std::uint32_t flow, std::uint32_t packet);
   void enqueue(std::uint32_t link, std::uint32_t packet);
   void try_send(std::uint32_t link);
   [[nodiscard]] int pick_lane(std::uint32_t link);
   [[nodiscard]] bool may_send(const Lane& lane) const;
   void transmit(std::uint32_t link, Lane& lane);
   void lose(std::uint32_t packet);
-  [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet) const;
+  [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet);
+  [[nodiscard]] bool usable(std::uint32_t link) {
+    if (!ports_[link].up) ++ports_[link].missed;
+    return ports_[link].up;
+  }
   void loop_back(std::uint32_t packet, std::uint32_t vertex);
+
+  // Packets that congestion control holds back before their port, by flow.
+  struct Paced {
+    Queue queue;
+    Picos next{0};
+    bool scheduled = false;
+  };
 
   Context& context_;
   PacketSink& sink_;
+  CongestionControl congestion_;
+  std::vector<Paced> paced_;
+
   const std::uint32_t num_lanes_;
   const std::uint64_t buffer_;  // bytes a lane; 0 = unlimited
   std::int64_t quantum_ = 0;
@@ -114,6 +149,14 @@ class Network {
   ByteTime loop_wire_;
   Pool<Packet> packets_;
 };
+
+/// Keys of congestion control: data of a QP, from its poster or to it, and entries of background.
+[[nodiscard]] constexpr std::uint64_t data_flow(std::uint32_t qp, bool from_poster) {
+  return std::uint64_t{qp} << 1 | (from_poster ? 1 : 0);
+}
+[[nodiscard]] constexpr std::uint64_t background_flow(std::uint32_t entry) {
+  return std::uint64_t{1} << 40 | entry;
+}
 
 /// Largest payload of a packet at this fidelity.
 [[nodiscard]] std::uint64_t segment_bytes(const FabricOptions& options);

@@ -50,6 +50,7 @@ struct Qp {
   // The NIC's view: 16-bit indices that wrap.
   std::uint16_t nic_producer = 0, nic_consumer = 0;
   std::uint8_t lane = 0;
+  bool background = false;  // nobody is told of its requests
   bool ready = false, waits_for_rate = false, failed = false, broken = false, told_full = false;
   std::uint32_t oldest = kNone, to_start = kNone, newest = kNone;  // nodes
   std::uint32_t outstanding = 0;                                   // reads and adds in flight
@@ -166,6 +167,7 @@ void QpTable::deliver(std::uint32_t qp, std::uint32_t node, FlowDone&& flow_done
   if (qps_[qp].broken) done.status = Status::error;
   if (done.status == Status::error) qps_[qp].broken = true;
   ++qps_[qp].counters.completed;
+  if (qps_[qp].background) return;
   --context_.in_flight;
   context_.client.completed(QpId{qp}, done.request, done.status);
   if (done.flow != kNone) flow_done(done.flow);

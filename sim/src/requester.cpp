@@ -51,7 +51,7 @@ void Requester::show(std::uint32_t qp, Picos at) {
                         queue.counters.posted);
   }
   if (queue.counters.rung == queue.counters.posted) return;
-  c.in_flight += queue.counters.posted - queue.counters.rung;
+  if (!queue.background) c.in_flight += queue.counters.posted - queue.counters.rung;
   queue.counters.rung = queue.counters.posted;
   const Picos late =
       s_.faults.doorbell_delay(queue.local) + c.chance.up_to(c.options.perturbation.doorbell);
@@ -242,7 +242,7 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
     c.observer->span(track, name_of(train.kind), c.now, nic.engine_free, index);
     c.observer->flow_begin(track, c.now, index);
   }
-  if (s_.faults.take_nic_error(queue.local)) {
+  if (!queue.background && s_.faults.take_nic_error(queue.local, queue.index)) {
     fail(index, c.now + s_.costs.request_latency + s_.costs.completion_latency);
   } else {
     // The first request leaves after the latency of an idle NIC.
@@ -288,6 +288,7 @@ void Requester::on_inject(std::uint32_t index, std::uint32_t generation) {
                    .payload = train.expected,
                    .overhead = s_.request_overhead(train),
                    .segment = s_.segment,
+                   .flow = carries ? data_flow(train.qp, true) : kUncontrolled,
                    .last_byte = train.tail});
 }
 

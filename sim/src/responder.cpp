@@ -202,10 +202,11 @@ void Responder::on_acknowledge(std::uint32_t index, std::uint32_t generation) {
 
 void Responder::access(Train& train) {
   const Rank owner = s_.qps[train.qp].remote;
+  if (s_.qps[train.qp].background) return;
   std::uint32_t node = train.first;
   for (std::uint32_t i = 0; i < train.count; ++i) {
     RequestNode& each = s_.qps.node(node);
-    if (s_.faults.take_corruption(owner))
+    if (train.kind == RequestKind::read && s_.faults.take_corruption(owner))
       s_.context.client.corrupt_next(QpId{train.qp}, each.request);
     s_.context.client.remote_access(QpId{train.qp}, each.request);
     node = each.next;
@@ -229,6 +230,7 @@ void Responder::answer(std::uint32_t index, std::uint64_t payload, Picos last_by
                    .payload = payload,
                    .overhead = s_.answer_overhead(train),
                    .segment = s_.segment,
+                   .flow = payload > 0 ? data_flow(train.qp, false) : kUncontrolled,
                    .last_byte = last_byte});
 }
 

@@ -17,6 +17,28 @@ TEST(Incast, TheOwnersNicServesAllAtItsRate) {
   EXPECT_EQ(busiest->at("name"), "nic0->switch");
 }
 
+// Set-up, barriers and checks between repeats are no part of what a link is said to carry.
+TEST(Links, AreMeasuredWhileTheFetchRuns) {
+  const auto of_owner = [](const Json& r) {
+    for (const Json& link : r.at("links")) {
+      if (link.at("name") == "nic0->switch") return link;
+    }
+    return Json();
+  };
+  for (const char* repeat : {"1", "4"}) {
+    const Json r = run("incast", std::string("--set run.repeat=") + repeat);
+    const Json link = of_owner(r);
+    ASSERT_FALSE(link.is_null());
+    const double payload = 7 * 1024 * (256 + 30.0);  // answers; a header each
+    // A barrier's last signals may cross while the first ranks read.
+    const double bytes = payload * std::stoi(repeat);
+    EXPECT_NEAR(link.at("bytes").get<double>(), bytes, 0.002 * bytes);
+    EXPECT_NEAR(link.at("busy").get<double>(), payload / 50e3 / time_us(r),
+                0.02 * payload / 50e3 / time_us(r));
+    EXPECT_NEAR(r.at("wire_bytes").get<double>(), payload + 7 * 1024 * 42.0, 0.002 * payload);
+  }
+}
+
 TEST(Lanes, WeightsShareAWireThreeToOneAndGiveAllToOneAlone) {
   const std::string small = "--set fetch.tokens=512 ";
   const double alone = run("lanes_weighted", small + "--set 'background=[]'").at("logical_gbps");

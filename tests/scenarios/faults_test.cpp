@@ -47,5 +47,153 @@ TEST(Faults, ACorruptedRowIsCaught) {
   EXPECT_TRUE(names(r, "the bytes are not those of row")) << r.at("failure");
 }
 
+// Every kind of fault, at every fidelity: survived with the right bytes, or an error that names
+// what broke within the stated simulated time. Never a hang, never silence about a fault without
+// effect.
+struct Kind {
+  const char* name;
+  const char* faults;    // TOML
+  const char* failure;   // a part of the error; "" = survived
+  double within_us = 0;  // of the error
+  bool slower = false;   // the survived fetch takes longer than without
+  const char* sets = "";
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+
+const Kind kKinds[] = {
+    {"LinkStaysDown", R"({ kind = "link_down", at = "60 us", target = "link switch->nic1" })",
+     "rank 1", 60 + 400 + 200},
+    {"LinkComesBack",
+     R"({ kind = "link_down", at = "60 us", target = "link switch->nic1" },
+        { kind = "link_up", at = "210 us", target = "link switch->nic1" })",
+     "", 0, true},
+    {"RankDead", R"({ kind = "rank_dead", at = "60 us", target = "rank 2" })", "rank 2",
+     60 + 400 + 200},
+    {"MemoryNodeGone", R"({ kind = "memory_node_gone", at = "60 us", target = "rank 4" })",
+     "rank 4", 60 + 400 + 200, false, "--set cluster.memory_nodes=1 "},
+    {"RankSlow", R"({ kind = "rank_slow", target = "rank 2", delay = "100 ns" })", "", 0, true},
+    {"NicError", R"({ kind = "nic_error", at = "60 us", target = "rank 1" })",
+     "rank 1 waited for rank ", 60 + 200},
+    {"NicErrorOnAQp", R"({ kind = "nic_error", at = "20 us", target = "rank 1 qp 3" })",
+     "rank 1 waited for rank ", 60 + 200},
+    {"DelayedDoorbell", R"({ kind = "delayed_doorbell", target = "rank 1", delay = "80 us" })", "",
+     0, true},
+    {"ReorderedCompletions",
+     R"({ kind = "reordered_completions", target = "rank 1", delay = "80 us" })", "", 0, true},
+    {"LateVisibility", R"({ kind = "late_visibility", target = "rank 1", delay = "80 us" })", ""},
+    {"CorruptedMemory", R"({ kind = "corrupted_row", target = "rank 1" })",
+     "the bytes are not those of row", 1000},
+    {"CorruptedRow", R"({ kind = "corrupted_row", target = "layer 0 row 17" })",
+     "the bytes are not those of row 17", 1000},
+};
+
+std::string sets_of(const Kind& kind, const std::string& fidelity, bool with_fault = true) {
+  return "--set run.fidelity=" + fidelity + " --set table.entries_per_rank=64 " + kind.sets +
+         "--set 'fault=[" + (with_fault ? kind.faults : "") + "]' ";
+}
+
+class EveryFault : public testing::TestWithParam<std::tuple<Kind, const char*>> {};
+
+TEST_P(EveryFault, IsSurvivedOrNamedInTime) {
+  const auto& [kind, fidelity] = GetParam();
+  const Ended ended =
+      engram("run " + scenario("corrupted_row") + " --json - " + sets_of(kind, fidelity));
+  const Json r = ended.json();
+  ASSERT_FALSE(r.is_discarded()) << ended.out << ended.err;
+  EXPECT_EQ(r.at("fidelity"), fidelity);
+  EXPECT_EQ(warnings(r, "had no effect"), 0u) << r.at("warnings");
+  EXPECT_GE(r.at("faults").size(), 1u);
+  if (std::string(kind.failure).empty()) {
+    EXPECT_EQ(ended.status, 0) << r.at("failure");
+    EXPECT_EQ(r.at("verified"), true);
+    if (!kind.slower) return;
+    const Json without = run("corrupted_row", sets_of(kind, fidelity, false));
+    EXPECT_GT(time_us(r), 1.1 * time_us(without));
+    return;
+  }
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_TRUE(names(r, kind.failure)) << r.at("failure");
+  EXPECT_LE(r.at("failed_at_us").get<double>(), kind.within_us);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryFault,
+                         testing::Combine(testing::ValuesIn(kKinds),
+                                          testing::Values("message", "batch", "flow")),
+                         [](const auto& of) {
+                           return std::string(std::get<0>(of.param).name) + "_" +
+                                  std::get<1>(of.param);
+                         });
+
+// Completions of other QPs overtake one another and words are seen late: the trace shows both.
+TEST(Faults, LateAndReorderedEventsShowInTheTrace) {
+  const std::string usual = scratch("usual.json"), changed = scratch("changed.json");
+  const auto trace = [](const std::string& fault, const std::string& file) {
+    const Ended ended = engram("run " + scenario("corrupted_row") + " --set fetch.tokens=16 " +
+                               "--set 'fault=[" + fault + "]' --trace " + file);
+    EXPECT_EQ(ended.status, 0) << ended.err;
+  };
+  trace("", usual);
+  for (const char* fault :
+       {"{ kind = \"late_visibility\", target = \"rank 1\", delay = \"80 us\" }",
+        "{ kind = \"reordered_completions\", target = \"rank 1\", delay = "
+        "\"80 us\" }"}) {
+    trace(fault, changed);
+    EXPECT_EQ(engram("trace diff " + usual + " " + changed).status, 1) << fault;
+  }
+}
+
+TEST(Faults, OneWithoutEffectIsNamedWithItsPlace) {
+  const auto warned = [](const std::string& fault, const std::string& text) {
+    const Json r = run("corrupted_row", "--set 'fault=[" + fault + "]' ");
+    EXPECT_EQ(warnings(r, "key 'fault[0]': "), 1u) << r.at("warnings");
+    EXPECT_EQ(warnings(r, text), 1u) << r.at("warnings");
+  };
+  warned(R"({ kind = "rank_dead", target = "rank 1", at = "1 s" })",
+         "rank_dead had no effect: it begins at 1000000 us, the run ended at ");
+  warned(R"({ kind = "nic_error", target = "rank 1 qp 99" })",
+         "nic_error had no effect: rank 1 started nothing on QP 99");
+  warned(R"({ kind = "corrupted_row", target = "layer 0 row 17" })",
+         "corrupted_row of layer 0 row 17 had no effect: nobody read that row");
+}
+
+TEST(Faults, AWrongTargetIsNamedWithFileLineAndKey) {
+  const std::string file = scratch("faults.toml");
+  const auto refused = [&](const std::string& fault, const std::string& set = "") {
+    std::ofstream(file) << "[cluster]\nnodes = 2\ngpus_per_node = 1\n\n[[fault]]\n" << fault;
+    const Ended ended = engram("run " + file + " " + set);
+    EXPECT_EQ(ended.status, 2) << ended.out;
+    return ended.err;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  std::string said = refused("kind = \"link_down\"\ntarget = \"link nowhere\"\n");
+  has(said, "faults.toml:7:10: key 'fault[0].target': link_down: no link \"nowhere\"");
+  said = refused("kind = \"nic_error\"\ntarget = \"rank 2 qp 0\"\n");
+  has(said, "faults.toml:7:10: key 'fault[0].target': \"rank 2 qp 0\" is no target of nic_error");
+  has(said, "\"rank N\" with N below 2, or \"rank N qp Q\"");
+  said = refused("kind = \"rank_dead\"\ntarget = \"rank 1 qp 0\"\n");
+  has(said, "is no target of rank_dead; accepted: \"rank N\" with N below 2");
+  said = refused("kind = \"corrupted_row\"\ntarget = \"layer 3 row 1\"\n");
+  has(said, "key 'fault[0].target': layer 3; accepted: below 1");
+  said = refused("kind = \"corrupted_row\"\ntarget = \"layer 0 row 99999999\"\n");
+  has(said, "row 99999999; accepted: below 1048576");
+  said = refused("kind = \"late_visibility\"\ntarget = \"rank 1\"\n");
+  has(said, "faults.toml:5:1: key 'fault[0].delay': late_visibility needs one above 0");
+  said = refused("kind = \"rank_dead\"\ntarget = \"rank 1\"\ndelay = \"1 us\"\n");
+  has(said, "faults.toml:8:9: key 'fault[0].delay': rank_dead takes none");
+  said = refused("kind = \"link_up\"\ntarget = \"link nic0->leaf0\"\n");
+  has(said, "no link_down of \"link nic0->leaf0\" at 0 ns or before");
+  said = refused("kind = \"memory_node_gone\"\ntarget = \"rank 1\"\n");
+  has(said, "accepted: a cluster with cluster.memory_nodes above 0");
+  // What loopback cannot do is refused at its key, not ignored.
+  said =
+      refused("kind = \"rank_dead\"\nat = \"5 us\"\ntarget = \"rank 1\"\n", "--backend loopback");
+  has(said, "faults.toml:7:6: key 'fault[0].at': a rank is dead from the start");
+  said = refused("kind = \"nic_error\"\ntarget = \"rank 1\"\n", "--backend loopback");
+  has(said,
+      "faults.toml:6:8: key 'fault[0].kind': nic_error is not available; accepted: rank_dead");
+}
+
 }  // namespace
 }  // namespace engram::scenarios

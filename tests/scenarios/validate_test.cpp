@@ -70,7 +70,11 @@ TEST(Topo, ShowsEveryFormatAndTheScenariosNetwork) {
   const Ended node = engram("topo " + fixtures + "two_sockets.xml");
   EXPECT_EQ(node.status, 0) << node.err;
   EXPECT_NE(node.out.find("GPU"), std::string::npos) << node.out;
+  EXPECT_NE(node.err.find("NIC mlx5_0 is shared by ranks 0, 1 of the node"), std::string::npos)
+      << node.err;
   EXPECT_EQ(engram("topo " + fixtures + "two_sockets.xml --table").status, 2);
+  const Ended picture = engram("topo " + fixtures + "fat_tree.xml --svg -");
+  EXPECT_TRUE(picture.out.starts_with("<svg")) << picture.out.substr(0, 80);
 
   const std::string svg = scratch("net.svg");
   const Ended network =

@@ -5,11 +5,15 @@
 
 #include <cstring>
 
+#include "engram/model/topology_builders.hpp"
 #include "engram/sim/fork.hpp"
 #include "sim/support.hpp"
 
 namespace engram::sim::testing {
 namespace {
+
+enum class Net : std::uint8_t { one_switch, leaf_spine, rails };
+const char* const kNets[] = {"one switch", "leaf and spine", "rails"};
 
 struct Case {
   std::uint32_t ranks = 2, qps = 1, depth = 16, limit = 16, batch = 4;
@@ -19,7 +23,10 @@ struct Case {
   std::uint64_t seed = 0;  // 0 = nothing perturbed
   RequestKind kind = RequestKind::read;
   Fidelity fidelity = Fidelity::message;
-  bool leaf_and_spine = false, adaptive = false;
+  Net net = Net::one_switch;
+  std::uint32_t spines = 2, planes = 1;  // of `port` each
+  bool adaptive = false;
+  std::uint64_t luck = 0;     // where a hash leads
   std::vector<Fault> faults;  // none of them kills rank 0
   bool only_rank_0_sends = false;
 };
@@ -28,8 +35,9 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << name_of(c.fidelity) << " " << name_of(c.kind) << " ranks " << c.ranks << " qps " << c.qps
       << " depth " << c.depth << " limit " << c.limit << " batch " << c.batch << " gets " << c.gets
       << " bytes " << c.bytes << " port " << c.port << " rate " << c.rate << " qp_rate "
-      << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer << " seed " << c.seed
-      << (c.leaf_and_spine ? " leaf-spine" : "") << (c.adaptive ? " adaptive" : "");
+      << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer << " seed " << c.seed << " "
+      << kNets[static_cast<int>(c.net)] << " spines " << c.spines << " planes " << c.planes
+      << (c.adaptive ? " adaptive" : " ecmp");
   for (const Fault& f : c.faults) {
     out << " [" << name_of(f.kind) << " at " << to_micros(f.at) << " rank " << f.rank.value
         << " link " << f.link.value << "]";
@@ -42,12 +50,30 @@ struct Outcome {
   std::uint64_t completions = 0, errors = 0, accesses = 0, once = 0, within = 1;
 };
 
+model::Topology topology_of(const Case& c, const model::Profile& profile) {
+  model::Cluster shape{.nodes = c.ranks, .gpus_per_node = 1};
+  shape.planes = c.planes;
+  shape.spines = c.spines;
+  shape.uplinks_per_spine = 1;     // more spines are more cables
+  if (c.net != Net::one_switch) {  // two nodes of ranks / 2
+    shape.nodes = c.net == Net::rails ? 2 : c.ranks;
+    shape.gpus_per_node = c.ranks / shape.nodes;
+    shape.nodes_per_leaf = c.net == Net::rails ? 1 : c.ranks / 2;
+  }
+  auto made = c.net == Net::one_switch   ? model::single_switch(shape, profile)
+              : c.net == Net::leaf_spine ? model::leaf_spine(shape, profile)
+                                         : model::rails(shape, profile);
+  require(made.has_value(), made.has_value() ? "" : made.error().message);
+  return std::move(*made);
+}
+
 FabricOptions options_of(const Case& c) {
-  FabricOptions o{.profile = plain_profile(),
-                  .topology = c.leaf_and_spine ? leaf_spine(2, c.ranks / 2, 2, c.port)
-                                               : single_switch(c.ranks, c.port),
-                  .fidelity = c.fidelity};
-  o.profile.nic.port = gigabytes_per_second(c.port);
+  model::Profile profile = plain_profile();
+  profile.nic.port = gigabytes_per_second(c.port);
+  profile.nic.ports = c.planes;
+  profile.network.hop_latency = 300ns;
+  profile.network.cable_latency = 100ns;
+  FabricOptions o{.profile = profile, .topology = topology_of(c, profile), .fidelity = c.fidelity};
   o.profile.nic.read_rate = o.profile.nic.write_rate = o.profile.nic.atomic_rate =
       millions_per_second(c.rate);
   o.profile.nic.responder_rate = millions_per_second(2 * c.rate);
@@ -59,6 +85,7 @@ FabricOptions options_of(const Case& c) {
   o.faults = {c.faults, 20us, 2};
   if (c.adaptive) o.routing = Routing::adaptive;
   if (c.seed != 0) o.perturbation = {c.seed, 500ns, 500ns, 500ns, true};
+  o.ecmp_seed = c.luck;
   return o;
 }
 
@@ -130,11 +157,12 @@ Outcome run(const Case& c) {
 
 Case any_case() {
   Case c;
-  c.leaf_and_spine = *rc::gen::arbitrary<bool>();
+  c.net = *rc::gen::element(Net::one_switch, Net::leaf_spine, Net::rails);
+  c.spines = *rc::gen::element(1u, 2u, 3u);
+  c.planes = *rc::gen::element(1u, 2u, 4u);
   c.adaptive = *rc::gen::arbitrary<bool>();
   c.ranks = *rc::gen::inRange(2u, 7u);
-  if (c.leaf_and_spine) c.ranks = c.ranks / 2 * 2;
-  if (c.leaf_and_spine && c.ranks < 4) c.ranks = 4;
+  if (c.net != Net::one_switch) c.ranks = std::max(4u, c.ranks / 2 * 2);
   c.qps = *rc::gen::inRange(1u, 9u);
   c.limit = *rc::gen::element(1u, 2u, 16u);
   c.depth = *rc::gen::element(1u, 2u, 7u, 64u, 1024u);
@@ -159,7 +187,7 @@ double floor_of(const Case& c, double round_trip) {
   const bool reads = c.kind == RequestKind::read || c.kind == RequestKind::atomic_add;
   double floor = round_trip;
   floor = std::max(floor, (gets - 1) / c.rate);
-  floor = std::max(floor, payload / (c.port * 1e3));
+  floor = std::max(floor, payload / (c.port * c.planes * 1e3));
   if (c.kind == RequestKind::read || c.kind == RequestKind::write)
     floor = std::max(floor, payload / (c.pcie * 1e3));
   const double queues = std::min<double>(gets, c.qps * (c.ranks - 1));
@@ -221,14 +249,38 @@ RC_GTEST_PROP(Fetch, IsSurvivedOrFailsInBoundedTimeUnderAnyFaults, ()) {
   RC_ASSERT(outcome.micros <= 90 + 60 + 20 * (usual.micros + 30) + 60);
 }
 
+/// Where flows may meet or not, one run is luck: the mean over several draws of it.
+struct Typical {
+  double micros = 0, round_trip = 0;
+};
+Typical typical(Case c) {
+  const int draws = c.net == Net::one_switch ? 1 : 6;
+  Typical mean;
+  for (int draw = 0; draw < draws; ++draw) {
+    c.luck = static_cast<std::uint64_t>(draw);
+    const Outcome outcome = run(c);
+    mean.micros += outcome.micros / draws;
+    mean.round_trip = outcome.round_trip;
+  }
+  return mean;
+}
+
+const char* const kResources[] = {"port",    "rate", "depth",  "qps",   "outstanding",
+                                  "qp rate", "pcie", "spines", "planes"};
+
 RC_GTEST_PROP(Fetch, MoreOfAnythingNeverSlowsIt, ()) {
   Case c = any_case();
-  // Whether two ways meet on a spine, or two packets of buffer stall, is luck: a change of pace can
-  // lose it (3 % were seen), so the property is stated without either.
-  c.leaf_and_spine = false;
-  c.buffer = std::max<std::uint64_t>(c.buffer, 1 << 16);
+  c.buffer = std::max<std::uint64_t>(c.buffer, 1 << 16);  // two packets of buffer stall at random
+  int what = *rc::gen::inRange(0, 9);
+  // What may be in flight is no resource of a lossless network of several switches: more of it
+  // fills buffers and blocks heads of lines (10 % were seen on rails of 3 GB/s). There, rates and
+  // ways are.
+  const bool in_flight = what == 2 || what == 3 || what == 4;
+  if (in_flight) c.net = Net::one_switch;
+  // A hash may send few flows over one of many ways, however many there are; only adaptive routing
+  // promises that more ways help.
+  if (what == 3 || what == 7 || what == 8) c.adaptive = true;
   Case more = c;
-  const int what = *rc::gen::inRange(0, 7);
   if (what == 0) more.port *= 2;
   if (what == 1) more.rate *= 2;
   if (what == 2) more.depth *= 2;
@@ -236,9 +288,16 @@ RC_GTEST_PROP(Fetch, MoreOfAnythingNeverSlowsIt, ()) {
   if (what == 4) more.limit *= 2;
   if (what == 5) more.qp_rate *= 2;
   if (what == 6) more.pcie *= 2;
-  const double before = run(c).micros, after = run(more).micros;
-  RC_LOG() << c << ": " << before << " us, and with more of " << what << ": " << after << " us\n";
-  RC_ASSERT(after <= 1.02 * before);
+  if (what == 7) more.spines *= 2;
+  if (what == 8) more.planes *= 2;  // each as fast as those before
+  const auto [before, round_trip] = typical(c);
+  const auto [after, unused] = typical(more);
+  // In flows that meet on the way one may be served a turn earlier or later: a round trip.
+  const double turn = c.net == Net::one_switch ? 0 : round_trip;
+  RC_CLASSIFY(c.net != Net::one_switch, "several ways");
+  RC_LOG() << c << ": " << before << " us, and with more " << kResources[what] << ": " << after
+           << " us\n";
+  RC_ASSERT(after <= 1.02 * before + turn);
 }
 
 }  // namespace

@@ -130,15 +130,6 @@ TEST_F(Cli, JsonToAFileOrInsteadOfTheReport) {
   EXPECT_EQ(plan["lines"][0]["name"], "qps");
 }
 
-TEST_F(Cli, FilesThatCannotBeWrittenAreNamed) {
-  const auto scenario = file("s.toml", "");
-  for (const std::string option : {"--json", "--trace", "--report"}) {
-    const auto ended = engram("run " + scenario + " " + option + " /no/such/folder/f");
-    EXPECT_EQ(ended.status, 2) << option;
-    EXPECT_EQ(ended.err, "engram: error: /no/such/folder/f: cannot be written\n") << option;
-  }
-}
-
 TEST_F(Cli, TraceAndReport) {
   const auto scenario = file("s.toml", "");
   const auto run = "run " + scenario + " --trace ";

@@ -26,12 +26,13 @@ std::string read_file(const std::string& path) {
 
 TEST(Json, HasTheKeysOfTheInterface) {
   const auto json = to_json(sample_result());
-  for (const char* key :
-       {"operation", "backend",       "profile",    "fidelity",     "ranks",     "seed",
-        "version",   "verified",      "time_us",    "issue_us",     "wait_us",   "requests",
-        "doorbells", "payload_bytes", "wire_bytes", "logical_gbps", "wire_gbps", "mpps",
-        "stages_us", "sms",           "qps",        "paths",        "bound",     "floors_us",
-        "links",     "warnings",      "faults"}) {
+  for (const char* key : {"operation", "backend",       "profile",    "fidelity",
+                          "ranks",     "seed",          "version",    "verified",
+                          "time_us",   "issue_us",      "wait_us",    "requests",
+                          "doorbells", "payload_bytes", "wire_bytes", "logical_gbps",
+                          "wire_gbps", "mpps",          "stages_us",  "sms",
+                          "qps",       "paths",         "bound",      "floors_us",
+                          "links",     "warnings",      "faults",     "congestion_control"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["time_us"]["median"], 284.312);
@@ -45,6 +46,23 @@ TEST(Json, HasTheKeysOfTheInterface) {
   unchecked.verified.reset();
   EXPECT_TRUE(to_json(unchecked)["verified"].is_null());
   EXPECT_EQ(to_json_text(sample_result()), to_json_text(sample_result()));
+}
+
+TEST(TextReport, CountsOneWithoutAnS) {
+  auto one = sample_result();
+  one.ranks = one.sms = one.qps = 1;
+  one.requests = one.doorbells = 1;
+  one.congestion = RunResult::Congestion{"dcqcn", 1, 1, Bytes{300'000}, gigabytes_per_second(25)};
+  const std::string text = text_report(one, {160, false, false});
+  EXPECT_NE(text.find("fetch: 1 rank, sim"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 request, 1 doorbell, "), std::string::npos) << text;
+  EXPECT_NE(text.find("1 SM, 1 QP"), std::string::npos) << text;
+  EXPECT_NE(text.find("congestion: dcqcn marked 1 packet and slowed senders once, at most to 25.00 "
+                      "GB/s; the longest queue at a switch was 300 kB"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(html_report(one, Scenario{}).find("congestion control: dcqcn marked 1 packet"),
+            std::string::npos);
 }
 
 // Golden: change it on purpose, after a look, with the bytes the failing test prints.

@@ -6,20 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
-
-#include "engram/tools/environment.hpp"
 
 namespace engram::tools {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path);
-  EXPECT_TRUE(in) << path;
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 std::string error_of(const std::string& text, const std::vector<std::string>& sets = {}) {
   const auto scenario = parse_scenario(text, "s.toml", sets);
@@ -135,7 +124,7 @@ stop = "20 us"
 [[fault]]
 kind = "delayed_doorbell"
 at = "5 us"
-target = "rank 3 qp 5"
+target = "rank 3"
 delay = "100 ns"
 [sweep]
 "cluster.nodes" = [2, 4, 8]
@@ -170,7 +159,9 @@ delay = "100 ns"
 
 TEST(Scenario, SetPutsValuesOver) {
   const auto s = parse_scenario(
-      "[fetch]\ntokens = 5\n[cluster.network.lanes]\nweights = { 0 = 1, 1 = 2 }\n", "s.toml",
+      "[fetch]\ntokens = 5\n[cluster.network.lanes]\nweights = { 0 = 1, 1 = 2 }\n"
+      "sl_to_vl = { 3 = 2 }\n",
+      "s.toml",
       {"fetch.tokens=6", "run.backend=loopback", "run.operation=\"barrier\"",
        "table.entries_per_rank=[10, 11]", "cluster.override.nic.port=25 GB/s",
        "cluster.network.lanes.weights={2=9}", "fetch.tokens=7"});
@@ -292,6 +283,25 @@ const BadCase kBadCases[] = {
     {"Experts", "[run]\noperation = \"dispatch\"\n[expert_parallel]\nexperts = 250\n",
      "s.toml:4:11: key 'expert_parallel.experts': 250 experts do not divide over 16 ranks; "
      "accepted: a multiple of 16"},
+    {"DepthNoPowerOfTwo", "[fetch]\ndepth = 1000\n",
+     "s.toml:2:9: key 'fetch.depth': 1000 is no power of two; accepted: 512 or 1024"},
+    {"LaneWithoutLevels", "[cluster.network.lanes]\nweights = { 0 = 1 }\n",
+     "s.toml:2:11: key 'cluster.network.lanes.weights': cluster.network.lanes.sl_to_vl is missing; "
+     "accepted: both"},
+    {"LaneOfManagement", "[cluster.network.lanes]\nweights = { 15 = 1 }\nsl_to_vl = { 3 = 15 }\n",
+     "s.toml:2:11: key 'cluster.network.lanes.weights': \"15\" is no number from 0 to 14; "
+     "accepted: "
+     "a table of lane (0 to 14) = weight (1 to 255): { 0 = 1, 1 = 3 }\n"
+     "s.toml:3:12: key 'cluster.network.lanes.sl_to_vl': 3: 15 is too big; accepted: a table of "
+     "service level (0 to 15) = lane (0 to 14): { 3 = 1 }"},
+    {"BackgroundEndsFirst",
+     "[[background]]\nrate = \"1 GB/s\"\nstart = \"2 us\"\nstop = \"1 us\"\n",
+     "s.toml:4:8: key 'background[0].stop': 1000 ns is not after start, 2000 ns"},
+    {"FaultWithoutDelay", "[[fault]]\nkind = \"late_visibility\"\ntarget = \"rank 3\"\n",
+     "s.toml:1:1: key 'fault[0].delay': late_visibility needs one above 0"},
+    {"FaultOfARankThatIsNot", "[[fault]]\nkind = \"rank_dead\"\ntarget = \"rank 16\"\n",
+     "s.toml:3:10: key 'fault[0].target': \"rank 16\" is no target of rank_dead; accepted: \"rank "
+     "N\" with N below 16"},
     {"FaultWithoutTarget", "[[fault]]\nkind = \"link_down\"\nat = \"5 us\"\n",
      "s.toml:1:1: key 'fault[0]': 'target' is missing"},
     {"FaultUnknownKey", "[[fault]]\nkind = \"link_down\"\ntargt = \"x\"\ntarget = \"link a\"\n",
@@ -365,43 +375,6 @@ TEST(Scenario, ShippedFiles) {
   const auto v25 = load_scenario(ENGRAM_SOURCE "/scenarios/default_v25.toml");
   EXPECT_EQ(v25->table.row_bytes(), Bytes{512});
   EXPECT_EQ(v25->table.entries_per_rank, (std::vector<std::uint64_t>{524288, 524309}));
-}
-
-TEST(Docs, AreCurrent) {
-  EXPECT_EQ(read_file(ENGRAM_SOURCE "/docs/scenario.md"), scenario_reference());
-  EXPECT_EQ(read_file(ENGRAM_SOURCE "/docs/environment.md"), environment_reference());
-}
-
-Result<Environment> environment_of(std::map<std::string, std::string> variables) {
-  return read_environment([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
-}
-
-TEST(Environment, IsReadByName) {
-  const auto e = environment_of({{"ENGRAM_SERVICE_LEVEL", "5"},
-                                 {"ENGRAM_GIN", "off"},
-                                 {"RANK", "3"},
-                                 {"WORLD_SIZE", "8"},
-                                 {"MASTER_ADDR", "node0"},
-                                 {"MASTER_PORT", "29500"}});
-  ASSERT_TRUE(e) << e.error().message;
-  EXPECT_EQ(e->service_level, 5u);
-  EXPECT_FALSE(e->host.gin);
-  ASSERT_TRUE(e->job);
-  EXPECT_EQ(e->job->rank, Rank{3});
-  EXPECT_EQ(e->job->address, "node0:29500");
-  EXPECT_EQ(e->job->launcher, "torchrun");
-}
-
-TEST(Environment, RefusesWhatItDoesNotKnow) {
-  EXPECT_EQ(environment_of({{"ENGRAM_SERVICE_LEVEL", "16"}}).error().message,
-            "environment variable ENGRAM_SERVICE_LEVEL: \"16\"; accepted: an integer from 0 to 15");
-  EXPECT_EQ(environment_of({{"ENGRAM_GIN", "maybe"}}).error().message,
-            "environment variable ENGRAM_GIN: \"maybe\"; accepted: on, off");
-  EXPECT_EQ(environment_of({{"SLURM_PROCID", "4"}, {"SLURM_NTASKS", "4"}}).error().message,
-            "environment variable SLURM_PROCID: rank 4 of 4 (SLURM_NTASKS)");
 }
 
 }  // namespace

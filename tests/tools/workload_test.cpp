@@ -233,6 +233,14 @@ Scenario traced(const std::string& path) {
   return s;
 }
 
+TEST(Trace, MayBeginWithAByteOrderMark) {
+  const TemporaryFile file(
+      "\xEF\xBB\xBF"
+      "1 2\n3 4\n5 6\n7 8\n");
+  const auto workload = make(traced(file.path()));
+  EXPECT_EQ(workload.draw(Rank{0}).rows, (std::vector<std::int64_t>{1, 2, 3, 4, 1, 2, 3, 4}));
+}
+
 TEST(Trace, IsCutByRank) {
   const TemporaryFile file("# token a line\n1 2\n3,-1\n\n10 11 20 21\n99 0\n");
   const auto workload = make(traced(file.path()));

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "engram/loopback/loopback.hpp"
 #include "engram/model/lanes.hpp"
+#include "fault_target.hpp"
 #ifdef ENGRAM_HAVE_SIMGRID
 #include "engram/sim_backend/sim_backend.hpp"
 #include "sim_options.hpp"
@@ -23,14 +23,24 @@ Result<MadeBackend> make_loopback(const Scenario& scenario, const Platform& plat
   options.grid = platform.grid;
   options.seed = scenario.run.seed;
   for (const Fault& fault : scenario.faults) {
+    const auto refuse = [&](const char* key, const std::string& why) {
+      return fail(ErrorCode::invalid_argument, scenario.where(fault.key + key), ": ", why,
+                  " on the loopback backend; the sim backend knows all faults");
+    };
     if (fault.kind != FaultKind::rank_dead) {
-      return fail(ErrorCode::invalid_argument, scenario.where("fault"),
-                  ": the loopback backend knows only rank_dead, not ", name_of(fault.kind),
-                  "; the sim backend knows all");
+      return refuse(".kind",
+                    fmt::format("{} is not available; accepted: rank_dead", name_of(fault.kind)));
     }
-    auto rank = target_rank(scenario, fault);
-    if (!rank) return tl::unexpected(rank.error());
-    options.dead_rank = *rank;
+    if (fault.at > Nanos{0}) {
+      return refuse(".at",
+                    fmt::format("a rank is dead from the start, not from {} ns on; accepted: "
+                                "\"0 ns\"",
+                                fault.at.count()));
+    }
+    auto target = parse_target(scenario, fault);
+    if (!target) return at_key(scenario, fault.key + ".target", target.error());
+    if (options.dead_rank) return refuse(".target", "a second dead rank is not available");
+    options.dead_rank = std::get<RanksTarget>(*target).ranks.front();
   }
   return MadeBackend{nullptr, loopback::make_loopback(options), {}, {}};
 }
@@ -51,7 +61,7 @@ Result<MadeBackend> make_sim(const Scenario& scenario, const Platform& platform,
 Result<MadeBackend> make_nccl(const Scenario& scenario, const Platform& platform,
                               const BackendNeeds&) {
   if (!scenario.faults.empty()) {
-    return fail(ErrorCode::invalid_argument, scenario.where("fault"),
+    return fail(ErrorCode::invalid_argument, scenario.where(scenario.faults.front().key),
                 ": the nccl backend injects none; the sim backend does");
   }
   return make_nccl_backend(scenario, platform);
@@ -73,22 +83,6 @@ constexpr Entry kBackends[] = {
 };
 
 }  // namespace
-
-Result<Rank> target_rank(const Scenario& scenario, const Fault& fault) {
-  constexpr std::string_view kWord = "rank ";
-  std::uint32_t rank = 0;
-  const std::string_view text = fault.target;
-  const bool starts = text.starts_with(kWord);
-  const char* end = text.data() + text.size();
-  const auto parsed = starts ? std::from_chars(text.data() + kWord.size(), end, rank)
-                             : std::from_chars_result{end, std::errc::invalid_argument};
-  if (!starts || parsed.ec != std::errc{} || rank >= scenario.num_ranks()) {
-    return fail(ErrorCode::invalid_argument, scenario.where("fault"), ": ", name_of(fault.kind),
-                ": target '", fault.target, "'; accepted: \"rank N\" with N below ",
-                scenario.num_ranks());
-  }
-  return Rank{rank};
-}
 
 Result<MadeBackend> make_backend(const Scenario& scenario, const Platform& platform,
                                  const BackendNeeds& needs) {

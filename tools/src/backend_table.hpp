@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engram/core/backend.hpp"
+#include "engram/core/table.hpp"
 #include "engram/tools/scenario.hpp"
 #include "platform.hpp"
 
@@ -22,6 +23,10 @@ struct BackendNeeds {
   /// Whether events go to the trace at this moment; null = no trace.
   const bool* tracing = nullptr;
   class TraceSink* trace = nullptr;
+  const core::TableLayout* table = nullptr;  ///< for faults that name a row
+  /// Where a backend that tells link loads puts its ear: true = a stretch that counts begins, false
+  /// = it ends.
+  std::shared_ptr<std::function<void(bool begins)>> measured;
 };
 
 /// Keeps what the backend points at alive.
@@ -34,9 +39,6 @@ struct MadeBackend {
   std::function<Result<std::vector<std::vector<std::byte>>>(std::span<const std::byte> mine)>
       gather;
 };
-
-/// "rank N" of a fault. Errors: invalid_argument, saying what is accepted.
-[[nodiscard]] Result<Rank> target_rank(const Scenario& scenario, const Fault& fault);
 
 /// Errors: unsupported for a backend that this build or machine lacks, naming those it has;
 /// whatever the backend refuses.

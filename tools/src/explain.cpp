@@ -5,7 +5,9 @@
 
 #include "engram/model/ecmp.hpp"
 #include "engram/model/lanes.hpp"
+#include "engram/model/network_warnings.hpp"
 #include "engram/model/topology_text.hpp"
+#include "figures.hpp"
 
 namespace engram::tools {
 namespace {
@@ -154,9 +156,25 @@ void warn_of_collisions(const Scenario& scenario, const Platform& platform, cons
   }
 }
 
+/// Settings of the network and of traffic, which only the sim backend has.
+template <class Idle>
+void warn_of_sim_settings(const Scenario& scenario, const Idle& idle) {
+  idle("run.fidelity", "only the sim backend has several");
+  for (const char* key :
+       {"cluster.network.topology", "cluster.network.routing", "cluster.network.spines",
+        "cluster.network.planes", "cluster.network.mtu", "cluster.network.congestion_control",
+        "cluster.network.lanes.weights", "cluster.network.lanes.sl_to_vl", "cluster.override"}) {
+    idle(key, fmt::format("the {} backend has no model of the network", scenario.run.backend));
+  }
+  for (const BackgroundTraffic& traffic : scenario.background) {
+    idle(traffic.key.c_str(),
+         fmt::format("the {} backend carries no other traffic", scenario.run.backend));
+  }
+}
+
 /// Settings that could not matter in this run.
-void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& measured,
-                           RunResult& result) {
+void warn_of_idle_settings(const Scenario& scenario, const model::Profile& profile,
+                           const FetchMeasurements& measured, RunResult& result) {
   const auto idle = [&](const char* key, std::string_view why) {
     if (!scenario.places.contains(key)) return;
     result.warnings.push_back(fmt::format("{} has no effect: {}", scenario.where(key), why));
@@ -171,6 +189,12 @@ void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& me
          fmt::format("{} warps share a QP and each rings for every request, as with 1",
                      measured.plan.units_per_peer));
   }
+  if (!scenario.host.nic.empty()) {
+    const std::vector<std::string> each(scenario.cluster.gpus_per_node, scenario.host.nic);
+    for (auto& text : model::shared_nic_warnings(each, {&scenario.host.nic, 1})) {
+      result.warnings.push_back(std::move(text));
+    }
+  }
   const NetworkSection& network = scenario.cluster.network;
   if (network.topology == NetworkKind::single_switch) {
     idle("cluster.network.spines", "a single switch has none");
@@ -180,8 +204,15 @@ void warn_of_idle_settings(const Scenario& scenario, const FetchMeasurements& me
     idle("cluster.network.leaves", "only a fat_tree takes it");
   }
   if (scenario.run.backend != "sim") {
-    idle("run.fidelity", "only the sim backend has several");
+    warn_of_sim_settings(scenario, idle);
     return;
+  }
+  if (result.congestion && result.congestion->cuts == 0) {
+    idle("cluster.network.congestion_control",
+         fmt::format(
+             "no sender was slowed; the longest queue at a switch was {}, packets are marked "
+             "from {} on",
+             show(result.congestion->longest_queue), show(profile.congestion.mark_from)));
   }
   const LaneSection& lanes = network.lanes;
   if (lanes.weights.empty() || lanes.sl_to_vl.empty()) return;
@@ -241,9 +272,14 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   result.qps = measured.plan.num_qps;
   result.sms = measured.plan.direct_blocks;
   result.warnings = stats.warnings;
+  if (stats.congestion) {
+    result.congestion = {std::string(name_of(scenario.cluster.network.congestion_control)),
+                         stats.congestion->marked, stats.congestion->cuts,
+                         Bytes{stats.congestion->longest_queue}, stats.congestion->slowest};
+  }
   list_faults(scenario, stats, result);
   if (!result.failure.empty()) result.failed_at = measured.failed_at;
-  warn_of_idle_settings(scenario, measured, result);
+  warn_of_idle_settings(scenario, platform.profile, measured, result);
   if (scenario.run.backend == "loopback") {
     // Its clock counts scheduler steps: a time, but not one of any machine.
     result.logical_rate = result.wire_rate = {};

@@ -204,6 +204,7 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
   RankSample& sample = measured_.samples[repeat][rank.value];
   if (repeat == 0) count_served(table, batch);
 
+  mark_measured(true);
   sample.start = transport.now();
   auto fetch = table.fetch(shape, batch.rows);
   if (!fetch) return tl::unexpected(fetch.error());
@@ -219,6 +220,7 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
     if (auto done = table.wait(*fetch, LayerIndex{layer}, limit); !done) return done;
   }
   sample.end = transport.now();
+  mark_measured(false);
 
   sample.counts = *issued;
   for (std::size_t p = 0; p < core::kNumPaths; ++p) {
@@ -230,6 +232,13 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
     if (auto right = check_rows(table, *fetch, batch, rank); !right) return right;
   }
   return table.finish(std::move(*fetch), limit);
+}
+
+void FetchRun::mark_measured(bool begins) {
+  if (!measured_stretch_ || !*measured_stretch_) return;
+  const auto ranks = static_cast<std::uint32_t>(measured_.served.size());
+  const bool tells = begins ? started_++ % ranks == 0 : ++landed_ % ranks == 0;
+  if (tells) (*measured_stretch_)(begins);
 }
 
 std::vector<std::byte> FetchRun::samples_of(Rank rank) const {

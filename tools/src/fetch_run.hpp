@@ -61,6 +61,11 @@ class FetchRun {
   /// `stream`: rows are checked as they arrive. The workload and the setup outlive it.
   FetchRun(const Scenario& scenario, const FetchSetup& setup, const Workload& workload,
            std::uint32_t num_ranks, bool stream, RunObserver& observer);
+  /// Told with true when the first rank starts a repeat, with false when the last has ended it; of
+  /// backends that run all ranks in this thread.
+  void set_measured(std::shared_ptr<std::function<void(bool)>> measured) {
+    measured_stretch_ = std::move(measured);
+  }
   ~FetchRun();
 
   /// What each rank runs. Errors: wrong_bytes naming layer, token and slot; those of the calls.
@@ -81,6 +86,7 @@ class FetchRun {
                                        std::uint32_t repeat);
   [[nodiscard]] Result<void> check_rows(const core::EngramTable& table, const core::Fetch& fetch,
                                         const IndexBatch& batch, Rank rank);
+  void mark_measured(bool begins);
   void count_served(const core::EngramTable& table, const IndexBatch& batch);
 
   const Scenario& scenario_;
@@ -90,7 +96,8 @@ class FetchRun {
   FetchMeasurements measured_;
   std::unique_ptr<StreamCheck> stream_;
   std::mutex shared_;  ///< of what ranks that are threads write: plan, served, ended_, tracing_
-  std::uint32_t ended_ = 0;
+  std::uint32_t ended_ = 0, started_ = 0, landed_ = 0;  ///< fetches of ranks
+  std::shared_ptr<std::function<void(bool)>> measured_stretch_;
   bool tracing_ = false;
 };
 

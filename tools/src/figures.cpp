@@ -38,6 +38,23 @@ std::string grouped(std::uint64_t value) {
   return text;
 }
 
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
+std::string congestion_text(const RunResult::Congestion& c) {
+  const std::string marked = fmt::format("{} marked {}", c.scheme, counted(c.marked, "packet"));
+  if (c.cuts == 0) {
+    return fmt::format("{} and slowed no sender; the longest queue at a switch was {}", marked,
+                       show(c.longest_queue));
+  }
+  return fmt::format(
+      "{} and slowed senders {}, at most to {:.2f} GB/s; the longest queue at a "
+      "switch was {}",
+      marked, c.cuts == 1 ? "once" : grouped(c.cuts) + " times", c.slowest.value / 1e9,
+      show(c.longest_queue));
+}
+
 std::vector<std::pair<std::string, PathUse>> named_paths(const PathShares& paths) {
   return {{"own memory", paths.local},
           {"NVLink", paths.nvlink},

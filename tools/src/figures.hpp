@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,10 @@ namespace engram::tools {
 /// "12,288"
 [[nodiscard]] std::string grouped(std::uint64_t value);
 
+/// "dcqcn marked 1,204 packets and slowed senders 12 times, at most to 6.25 GB/s"
+[[nodiscard]] std::string congestion_text(const RunResult::Congestion& congestion);
+/// "1 rank", "3 ranks"
+[[nodiscard]] std::string counted(std::uint64_t count, std::string_view noun);
 /// local, nvlink, host, rdma.
 [[nodiscard]] std::vector<std::pair<std::string, PathUse>> named_paths(const PathShares& paths);
 /// The `most` links with the highest load; by name where equal; idle ones are left out.

@@ -24,10 +24,10 @@ std::string tile(std::string_view value, std::string_view label, std::string_vie
 
 void add_head(HtmlPage& page, const RunResult& r) {
   page.raw(
-      fmt::format("<h1>{} on {} ranks</h1>\n<p class=\"sub\">{} backend, profile {}, fidelity "
+      fmt::format("<h1>{} on {}</h1>\n<p class=\"sub\">{} backend, profile {}, fidelity "
                   "{}, seed {}, engram {}</p>\n",
-                  escape_html(r.operation), r.ranks, escape_html(r.backend), escape_html(r.profile),
-                  escape_html(r.fidelity), r.seed, escape_html(r.version)));
+                  escape_html(r.operation), counted(r.ranks, "rank"), escape_html(r.backend),
+                  escape_html(r.profile), escape_html(r.fidelity), r.seed, escape_html(r.version)));
   const bool right = r.verified.value_or(false) && r.failure.empty();
   const std::string verdict = right                ? "right"
                               : !r.failure.empty() ? "failed"
@@ -240,6 +240,10 @@ std::string html_report(const RunResult& result, const Scenario& scenario) {
   add_stages(page, result);
   add_paths(page, result);
   add_network(page, result);
+  if (result.congestion) {
+    page.raw(fmt::format("<p class=\"note\">congestion control: {}</p>\n",
+                         escape_html(congestion_text(*result.congestion))));
+  }
   if (!result.fidelity_reason.empty()) {
     page.raw(fmt::format("<p class=\"note\">fidelity {}: {}</p>\n", escape_html(result.fidelity),
                          escape_html(result.fidelity_reason)));

@@ -47,6 +47,9 @@ template <>
 inline constexpr std::array<std::pair<RoutingKind, std::string_view>, 2> kNames<RoutingKind>{
     {{RoutingKind::adaptive, "adaptive"}, {RoutingKind::ecmp, "ecmp"}}};
 template <>
+inline constexpr std::array<std::pair<CongestionKind, std::string_view>, 2> kNames<CongestionKind>{
+    {{CongestionKind::none, "none"}, {CongestionKind::dcqcn, "dcqcn"}}};
+template <>
 inline constexpr std::array<std::pair<DataType, std::string_view>, 2> kNames<DataType>{
     {{DataType::bf16, "bf16"}, {DataType::fp8, "fp8"}}};
 template <>

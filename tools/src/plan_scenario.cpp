@@ -1,6 +1,7 @@
 #include "engram/tools/run.hpp"
 #include "explain.hpp"
 #include "fetch_run.hpp"
+#include "figures.hpp"
 
 namespace engram::tools {
 namespace {
@@ -32,10 +33,10 @@ Result<PlanResult> plan_scenario(const Scenario& scenario) {
   if (!workload) return tl::unexpected(workload.error());
 
   PlanResult result;
-  result.title =
-      fmt::format("{} on {} ranks ({} domains of {}), {}", name_of(scenario.run.operation),
-                  platform->grid.num_ranks(), platform->grid.num_rdma, platform->grid.num_nvlink,
-                  scenario.cluster.profile);
+  result.title = fmt::format("{} on {} ({} of {}), {}", name_of(scenario.run.operation),
+                             counted(platform->grid.num_ranks(), "rank"),
+                             counted(platform->grid.num_rdma, "domain"), platform->grid.num_nvlink,
+                             scenario.cluster.profile);
   std::vector<core::PlanStep> steps;
   auto plan = core::EngramTable::plan(platform->grid, setup->table, setup->largest,
                                       limits_of(platform->profile), setup->options, &steps);
@@ -52,12 +53,13 @@ Result<PlanResult> plan_scenario(const Scenario& scenario) {
         line("buffers", std::move(name), static_cast<double>(size.count), "B", std::move(formula)));
   };
   bytes("workspace", window->workspace().size, "fixed for all settings");
-  bytes("receive", window->buffer().size,
-        fmt::format("{} layers x {} tokens x {} entries, aligned to 2 MiB", setup->largest.layers,
-                    setup->largest.tokens, setup->largest.entries_per_token));
+  bytes(
+      "receive", window->buffer().size,
+      fmt::format("{} x {} x {} a token, aligned to 2 MiB", counted(setup->largest.layers, "layer"),
+                  counted(setup->largest.tokens, "token"), setup->largest.entries_per_token));
   bytes("segment", window->stride(), "one rank's rows, aligned to 2 MiB");
   bytes("storage window", window->storage_window_bytes(),
-        fmt::format("{} segments", window->num_segments()));
+        counted(window->num_segments(), "segment"));
 
   // The floors of rank 0's real indices; others draw from the same distribution.
   core::PathCapabilities paths;

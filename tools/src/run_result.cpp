@@ -60,6 +60,14 @@ Json to_json(const RunResult& r) {
     json["links"].push_back(
         {{"name", link.name}, {"busy", rounded(link.busy)}, {"bytes", link.carried.count}});
   }
+  json["congestion_control"] = nullptr;
+  if (r.congestion) {
+    json["congestion_control"] = {{"scheme", r.congestion->scheme},
+                                  {"packets_marked", r.congestion->marked},
+                                  {"rate_cuts", r.congestion->cuts},
+                                  {"longest_queue_bytes", r.congestion->longest_queue.count},
+                                  {"slowest_gbps", rounded(r.congestion->slowest.value / 1e9)}};
+  }
   json["warnings"] = r.warnings;
   json["faults"] = r.faults;
   return json;

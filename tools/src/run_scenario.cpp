@@ -93,6 +93,9 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   needs.fidelity = chosen.fidelity;
   needs.trace = observer.trace;
   needs.tracing = &run.tracing();
+  needs.table = &setup->table;
+  needs.measured = std::make_shared<std::function<void(bool)>>();
+  run.set_measured(needs.measured);
   if (stream) {
     needs.row_check = [&run](Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
       return run.row_arrived(rank, offset, row);

@@ -13,6 +13,7 @@ std::string_view name_of(Fidelity v) { return lookup_name(v); }
 std::string_view name_of(ClusterMode v) { return lookup_name(v); }
 std::string_view name_of(NetworkKind v) { return lookup_name(v); }
 std::string_view name_of(RoutingKind v) { return lookup_name(v); }
+std::string_view name_of(CongestionKind v) { return lookup_name(v); }
 std::string_view name_of(DataType v) { return lookup_name(v); }
 std::string_view name_of(Placement v) { return lookup_name(v); }
 std::string_view name_of(ScaleStore v) { return lookup_name(v); }
@@ -55,7 +56,11 @@ Bytes TableSection::row_bytes() const {
 }
 
 std::string Scenario::where(std::string_view key) const {
-  const auto place = places.find(std::string(key));
+  auto place = places.find(std::string(key));
+  const auto bracket = key.find(']');
+  if (place == places.end() && bracket != std::string_view::npos) {
+    place = places.find(std::string(key.substr(0, bracket + 1)));
+  }
   const auto name = fmt::format("key '{}'", key);
   if (place != places.end()) return fmt::format("{}: {}", place->second, name);
   return path.empty() ? name : fmt::format("{}: {}", path, name);

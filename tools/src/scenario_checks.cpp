@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <limits>
 
 #include "engram/model/nearest.hpp"
+#include "fault_target.hpp"
 #include "names.hpp"
 
 namespace engram::tools {
@@ -56,6 +58,12 @@ class Checker {
   void network() {
     auto& n = s_.cluster.network;
     if (n.topology == NetworkKind::file) find_file("cluster.network.file", n.file, "topology");
+    if (n.lanes.weights.empty() != n.lanes.sl_to_vl.empty()) {
+      const bool weights = n.lanes.weights.empty();
+      complain(weights ? "cluster.network.lanes.sl_to_vl" : "cluster.network.lanes.weights",
+               "cluster.network.lanes.{} is missing; accepted: both",
+               weights ? "weights" : "sl_to_vl");
+    }
     for (const auto& [level, lane] : n.lanes.sl_to_vl) {
       if (!n.lanes.weights.empty() && !n.lanes.weights.contains(lane)) {
         complain("cluster.network.lanes.sl_to_vl",
@@ -108,6 +116,10 @@ class Checker {
 
   void fetch() {
     auto& f = s_.fetch;
+    if (f.depth && !std::has_single_bit(*f.depth)) {
+      complain("fetch.depth", "{} is no power of two; accepted: {} or {}", *f.depth,
+               std::bit_floor(*f.depth), std::bit_ceil(*f.depth));
+    }
     if (f.depth && f.flush_depth && *f.flush_depth > *f.depth) {
       complain("fetch.flush_depth", "{} is more than fetch.depth = {}; accepted: at most {}",
                *f.flush_depth, *f.depth, *f.depth);
@@ -167,6 +179,27 @@ class Checker {
     for (std::size_t i = 0; i < s_.background.size(); ++i) {
       check_rank(fmt::format("background[{}].from", i), s_.background[i].from);
       check_rank(fmt::format("background[{}].to", i), s_.background[i].to);
+      if (s_.background[i].stop && *s_.background[i].stop <= s_.background[i].start) {
+        complain(fmt::format("background[{}].stop", i), "{} ns is not after start, {} ns",
+                 s_.background[i].stop->count(), s_.background[i].start.count());
+      }
+    }
+  }
+
+  void faults() {
+    for (const Fault& fault : s_.faults) {
+      if (const auto target = parse_target(s_, fault); !target) {
+        complain(fault.key + ".target", "{}", target.error().message);
+      }
+      if (takes_delay(fault.kind) && fault.delay <= Nanos{0}) {
+        complain(fault.key + ".delay", "{} needs one above 0", name_of(fault.kind));
+      } else if (!takes_delay(fault.kind) && fault.delay > Nanos{0}) {
+        complain(fault.key + ".delay", "{} takes none", name_of(fault.kind));
+      }
+      if (fault.kind == FaultKind::link_up && !has_come_down(fault)) {
+        complain(fault.key + ".target", "no link_down of \"{}\" at {} ns or before", fault.target,
+                 fault.at.count());
+      }
     }
   }
 
@@ -196,6 +229,12 @@ class Checker {
                e.top_groups, e.groups, e.experts / e.groups, e.topk,
                (e.topk + e.experts / e.groups - 1) / (e.experts / e.groups), e.groups);
     }
+  }
+
+  [[nodiscard]] bool has_come_down(const Fault& up) const {
+    return std::ranges::any_of(s_.faults, [&](const Fault& f) {
+      return f.kind == FaultKind::link_down && f.target == up.target && f.at <= up.at;
+    });
   }
 
   static std::vector<std::uint32_t> lanes_of(const LaneSection& lanes) {
@@ -250,6 +289,7 @@ void check_scenario(Scenario& scenario, Diagnostics& found) {
   }
   if (uses_experts(op)) check.expert_parallel();
   check.transfers();
+  check.faults();
 }
 
 }  // namespace engram::tools

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "engram/model/lanes.hpp"
+
 namespace engram::tools {
 namespace {
 
@@ -86,7 +88,8 @@ using S = Scenario;
 
 void add_run(std::vector<Key<S>>& keys) {
   const auto run = [](auto member) { return at(&S::run, member); };
-  keys.push_back(choice<S>("run.operation", run(&RunSection::operation), "what is run"));
+  keys.push_back(choice<S>("run.operation", run(&RunSection::operation),
+                           "what is run; so far only fetch has a runner"));
   keys.push_back(text<S>("run.backend", run(&RunSection::backend), "sim | loopback | nccl", "",
                          "which transport carries it; --backend replaces it"));
   keys.push_back(count<S>("run.seed", run(&RunSection::seed), 0, kExactInJson,
@@ -135,6 +138,9 @@ void add_cluster(std::vector<Key<S>>& keys) {
       count<S>("cluster.network.mtu", network(&NetworkSection::mtu), 256, 16384, "packet payload"));
   keys.push_back(choice<S>("cluster.network.routing", network(&NetworkSection::routing),
                            "adaptive: the least queued way; ecmp: by a hash of the flow"));
+  keys.push_back(
+      choice<S>("cluster.network.congestion_control", network(&NetworkSection::congestion_control),
+                "none: credits alone; dcqcn: switches mark, senders slow (profile: congestion)"));
   keys.push_back(count<S>("cluster.network.service_level", network(&NetworkSection::service_level),
                           0, 15, "of the operation's own traffic"));
   keys.push_back(text<S>("cluster.network.file", network(&NetworkSection::file), "a path", "none",
@@ -143,12 +149,18 @@ void add_cluster(std::vector<Key<S>>& keys) {
   const auto lanes = [](auto member) {
     return at(&S::cluster, &ClusterSection::network, &NetworkSection::lanes, member);
   };
-  keys.push_back(key<S>("cluster.network.lanes.weights", lanes(&LaneSection::weights), {1, 255},
-                        {"a table of lane (0 to 15) = weight (1 to 255): { 0 = 1, 1 = 3 }",
-                         "one lane", "share of a busy link that each virtual lane gets"}));
-  keys.push_back(key<S>("cluster.network.lanes.sl_to_vl", lanes(&LaneSection::sl_to_vl), {0, 15},
-                        {"a table of service level (0 to 15) = lane (0 to 15): { 3 = 1 }",
-                         "all on lane 0", "which virtual lane a service level takes"}));
+  keys.push_back(
+      key<S>("cluster.network.lanes.weights", lanes(&LaneSection::weights),
+             {.least = 1, .most = model::kMaxLaneWeight, .most_index = model::kMaxLanes - 1},
+             {fmt::format("a table of lane (0 to {}) = weight (1 to {}): {{ 0 = 1, 1 = 3 }}",
+                          model::kMaxLanes - 1, model::kMaxLaneWeight),
+              "one lane", "share of a busy link that each virtual lane gets"}));
+  keys.push_back(
+      key<S>("cluster.network.lanes.sl_to_vl", lanes(&LaneSection::sl_to_vl),
+             {.least = 0, .most = model::kMaxLanes - 1, .most_index = model::kServiceLevels - 1},
+             {fmt::format("a table of service level (0 to {}) = lane (0 to {}): {{ 3 = 1 }}",
+                          model::kServiceLevels - 1, model::kMaxLanes - 1),
+              "all on lane 0", "which virtual lane a service level takes"}));
 }
 
 void add_table(std::vector<Key<S>>& keys) {
@@ -177,7 +189,7 @@ void add_table(std::vector<Key<S>>& keys) {
                           "rows of a rank and layer in GPU memory; placement = \"tiered\" only"));
   keys.push_back(choice<S>("table.contents", table(&TableSection::contents),
                            "stored: all rows are in memory; generated: made when they are read; "
-                           "auto: generated where the job's rows pass 4 GiB"));
+                           "auto: generated where the job's rows pass 1 GiB"));
 }
 
 void add_fetch(std::vector<Key<S>>& keys) {
@@ -186,12 +198,16 @@ void add_fetch(std::vector<Key<S>>& keys) {
       count<S>("fetch.tokens", fetch(&FetchSection::tokens), 0, kInt32, "tokens of each rank"));
   keys.push_back(count<S>("fetch.entries_per_token", fetch(&FetchSection::entries_per_token), 1,
                           65536, "rows of a token in each layer"));
-  keys.push_back(planned("fetch.qps", fetch(&FetchSection::qps), kMostQps, "queue pairs a peer"));
+  keys.push_back(planned("fetch.qps", fetch(&FetchSection::qps), kMostQps,
+                         "queue pairs a peer; at most as many as the GPU has SMs"));
   keys.push_back(
-      planned("fetch.depth", fetch(&FetchSection::depth), kMostDepth, "requests a QP holds"));
+      key<Scenario>("fetch.depth", fetch(&FetchSection::depth), {0, kMostDepth, true},
+                    {fmt::format("a power of two up to {:.0f} (0 = planned)", kMostDepth), "0",
+                     "requests a QP holds"}));
   keys.push_back(planned("fetch.flush_depth", fetch(&FetchSection::flush_depth), kMostDepth,
                          "requests to a peer on a QP between two doorbells; at most depth"));
-  keys.push_back(planned("fetch.sms", fetch(&FetchSection::sms), 1024, "SMs that issue"));
+  keys.push_back(planned("fetch.sms", fetch(&FetchSection::sms), 1024,
+                         "SMs that load rows; at most those of the GPU"));
   keys.push_back(toggle<S>("fetch.dedup", fetch(&FetchSection::dedup),
                            "read a row once a fetch and scatter it"));
   keys.push_back(choice<S>("fetch.wait_order", fetch(&FetchSection::wait_order),
@@ -294,7 +310,9 @@ const std::vector<Key<Scenario>>& scenario_keys() {
 const std::vector<Key<BackgroundTraffic>>& background_keys() {
   using B = BackgroundTraffic;
   static const std::vector<Key<B>> keys{
-      choice<B>("kind", at(&B::kind), "reads and writes load NIC and link, flow the link alone"),
+      choice<B>("kind", at(&B::kind),
+                "reads (by `to`) and writes (by `from`) load NICs and links, flow links of plane 0 "
+                "alone"),
       count<B>("from", at(&B::from), 0, kMostRanks, "rank whose bytes flow"),
       count<B>("to", at(&B::to), 0, kMostRanks, "rank that receives them"),
       key<B>("rate", at(&B::rate), {1, 1e15},
@@ -311,11 +329,14 @@ const std::vector<Key<Fault>>& fault_keys() {
   static const std::vector<Key<Fault>> keys{
       choice<Fault>("kind", at(&Fault::kind), "what goes wrong", "required"),
       duration<Fault>("at", at(&Fault::at), "when"),
-      text<Fault>("target", at(&Fault::target),
-                  "\"rank 3\", \"rank 3 qp 5\", \"link NAME\", \"layer 0 row 17\"", "required",
-                  "what it hits"),
+      text<Fault>(
+          "target", at(&Fault::target),
+          "\"link NAME\" (link_down, link_up); \"layer 0 row 17\" (corrupted_row); \"rank 3 qp 5\" "
+          "(nic_error); \"rank 3\" (all but links)",
+          "required", "what it hits; memory_node_gone takes every rank of the memory node"),
       duration<Fault>("delay", at(&Fault::delay),
-                      "how late: delayed_doorbell, late_visibility, rank_slow (a request)"),
+                      "how late; delayed_doorbell, reordered_completions (up to it), "
+                      "late_visibility and rank_slow (a request) need it"),
   };
   return keys;
 }

@@ -104,6 +104,8 @@ class Loader {
     for (auto& element : *array) {
       const auto here = fmt::format("{}[{}]", path, out.size());
       auto& entry = out.emplace_back();
+      entry.key = here;
+      scenario_.places[here] = place_of(element.source());
       auto* table = element.as_table();
       if (!table) {
         found_.add(element.source(), here, describe(element) + " is not a table");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engram/model/lanes.hpp"
+#include "fault_target.hpp"
 
 namespace engram::tools {
 namespace {
@@ -24,68 +25,112 @@ Result<sim::Lanes> lanes_of(const Scenario& scenario) {
   return lanes;
 }
 
-Result<model::LinkIndex> target_link(const Scenario& scenario, const Platform& platform,
-                                     const Fault& fault) {
-  std::string_view name = fault.target;
-  if (name.starts_with("link ")) name.remove_prefix(5);
+Result<model::LinkIndex> find_link(const Scenario& scenario, const Platform& platform,
+                                   const Fault& fault, const std::string& name) {
   const auto links = platform.topology.links();
   for (std::uint32_t l = 0; l < links.size(); ++l) {
     if (links[l].name == name) return model::LinkIndex{l};
   }
-  return fail(ErrorCode::invalid_argument, scenario.where("fault"), ": ", name_of(fault.kind),
-              ": no link '", name, "' in this network; there are ", links.size(), ", such as '",
-              links.empty() ? "" : links.front().name, "'");
+  return fail(ErrorCode::invalid_argument, scenario.where(fault.key + ".target"), ": ",
+              name_of(fault.kind), ": no link \"", name, "\" in this network; there are ",
+              links.size(), ", such as \"", links.empty() ? "" : links.front().name, "\"");
 }
 
-Result<sim::Fault> as_fault(const Scenario& scenario, const Platform& platform,
-                            const Fault& fault) {
+Result<sim_backend::CorruptRow> find_row(const Scenario& scenario, const core::TableLayout& table,
+                                         const Fault& fault, const RowTarget& target) {
+  const auto refuse = [&](const char* what, std::uint64_t given, std::uint64_t below) {
+    return fail(ErrorCode::invalid_argument, scenario.where(fault.key + ".target"), ": ", what, " ",
+                given, "; accepted: below ", below);
+  };
+  if (target.layer.value >= table.num_layers()) {
+    return refuse("layer", target.layer.value, table.num_layers());
+  }
+  const core::LayerPlace& place = table.place(target.layer);
+  if (target.row >= place.rows) return refuse("row", target.row, place.rows);
+  return sim_backend::CorruptRow{
+      .owner = Rank{static_cast<std::uint32_t>(target.row / place.rows_per_rank)},
+      .offset = place.base_offset + target.row % place.rows_per_rank * place.row_bytes,
+      .bytes = place.row_bytes,
+      .at = fault.at,
+      .label = scenario.where(fault.key),
+      .name = fmt::format("{} of {}", name_of(fault.kind), fault.target)};
+}
+
+sim::FaultKind sim_kind(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::link_down:
+    case FaultKind::link_up:
+      return sim::FaultKind::link_down;
+    case FaultKind::rank_dead:
+      return sim::FaultKind::rank_dead;
+    case FaultKind::memory_node_gone:
+      return sim::FaultKind::memory_node_gone;
+    case FaultKind::nic_error:
+      return sim::FaultKind::nic_error;
+    case FaultKind::delayed_doorbell:
+      return sim::FaultKind::delayed_doorbell;
+    case FaultKind::reordered_completions:
+      return sim::FaultKind::reordered_completions;
+    case FaultKind::late_visibility:
+      return sim::FaultKind::late_visibility;
+    case FaultKind::corrupted_row:
+      return sim::FaultKind::corrupted_row;
+    case FaultKind::rank_slow:
+      return sim::FaultKind::rank_slow;
+  }
+  return sim::FaultKind::link_down;
+}
+
+/// Adds what `fault` comes to: one or several entries of the fabric's plan, or a corrupted row.
+Result<void> add_fault(const Scenario& scenario, const Platform& platform,
+                       const core::TableLayout* table, const Fault& fault,
+                       sim_backend::SimOptions& options) {
+  auto target = parse_target(scenario, fault);
+  if (!target) return at_key(scenario, fault.key + ".target", target.error());
+  if (const auto* row = std::get_if<RowTarget>(&*target)) {
+    require(table != nullptr, "a corrupted row belongs to a table");
+    auto found = find_row(scenario, *table, fault, *row);
+    if (!found) return tl::unexpected(found.error());
+    options.corrupt_rows.push_back(*found);
+    return {};
+  }
   sim::Fault made;
+  made.kind = sim_kind(fault.kind);
   made.at = fault.at;
   made.delay = fault.delay;
-  const auto of_rank = [&](sim::FaultKind kind) -> Result<sim::Fault> {
-    auto rank = target_rank(scenario, fault);
-    if (!rank) return tl::unexpected(rank.error());
-    made.kind = kind;
-    made.rank = *rank;
-    return made;
-  };
-  switch (fault.kind) {
-    case FaultKind::link_down:
-    case FaultKind::link_up: {
-      auto link = target_link(scenario, platform, fault);
-      if (!link) return tl::unexpected(link.error());
-      made.kind = sim::FaultKind::link_down;
-      made.link = *link;
-      for (const Fault& other : scenario.faults) {
-        if (other.kind == FaultKind::link_up && other.target == fault.target &&
-            other.at >= fault.at) {
-          made.until = std::min<sim::Picos>(made.until, other.at);
-        }
+  made.label = scenario.where(fault.key);
+  auto& plan = options.fabric.faults.faults;
+  if (const auto* link = std::get_if<LinkTarget>(&*target)) {
+    auto found = find_link(scenario, platform, fault, link->name);
+    if (!found) return tl::unexpected(found.error());
+    made.link = *found;
+    for (const Fault& other : scenario.faults) {
+      if (other.kind == FaultKind::link_up && other.target == fault.target &&
+          other.at >= fault.at) {
+        made.until = std::min<sim::Picos>(made.until, other.at);
       }
-      return made;
     }
-    case FaultKind::rank_dead:
-      return of_rank(sim::FaultKind::rank_dead);
-    case FaultKind::memory_node_gone:
-      return of_rank(sim::FaultKind::memory_node_gone);
-    case FaultKind::nic_error:
-      return of_rank(sim::FaultKind::nic_error);
-    case FaultKind::delayed_doorbell:
-      return of_rank(sim::FaultKind::delayed_doorbell);
-    case FaultKind::reordered_completions:
-      return of_rank(sim::FaultKind::reordered_completions);
-    case FaultKind::late_visibility:
-      return of_rank(sim::FaultKind::late_visibility);
-    case FaultKind::corrupted_row:
-      return of_rank(sim::FaultKind::corrupted_row);
-    case FaultKind::rank_slow: {
-      // The scenario gives the extra time of a request; the fabric stretches all its NIC does.
-      const double reads = platform.profile.nic.read_rate.value;
-      made.factor = 1 + static_cast<double>(fault.delay.count()) * 1e-9 * reads;
-      return of_rank(sim::FaultKind::rank_slow);
-    }
+    plan.push_back(made);
+    return {};
   }
-  return fail(ErrorCode::internal, "an unknown fault");
+  const auto& ranks = std::get<RanksTarget>(*target);
+  made.qp = ranks.qp;
+  if (fault.kind == FaultKind::rank_slow) {
+    // The scenario gives the extra time of a request; the fabric stretches all its NIC does.
+    const double reads = platform.profile.nic.read_rate.value;
+    made.factor = 1 + static_cast<double>(fault.delay.count()) * 1e-9 * reads;
+  }
+  for (const Rank rank : ranks.ranks) {
+    made.rank = rank;
+    plan.push_back(made);
+  }
+  return {};
+}
+
+sim::BackgroundKind sim_kind(TrafficKind kind) {
+  return kind == TrafficKind::reads    ? sim::BackgroundKind::reads
+         : kind == TrafficKind::writes ? sim::BackgroundKind::writes
+                                       : sim::BackgroundKind::flow;
 }
 
 }  // namespace
@@ -104,15 +149,25 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
                                                         : sim::Fidelity::message;
   fabric.routing =
       network.routing == RoutingKind::adaptive ? sim::Routing::adaptive : sim::Routing::ecmp;
+  fabric.congestion = network.congestion_control == CongestionKind::dcqcn ? sim::Congestion::dcqcn
+                                                                          : sim::Congestion::none;
   auto lanes = lanes_of(scenario);
   if (!lanes) return tl::unexpected(lanes.error());
   fabric.lanes = *lanes;
+  const auto has_lane = [&](std::uint32_t level, const std::string& key) -> Result<void> {
+    if (fabric.lanes.lane(level) != sim::Lanes::kNoLane) return {};
+    return fail(ErrorCode::invalid_argument, scenario.where(key), ": service level ", level,
+                " has no lane in cluster.network.lanes.sl_to_vl");
+  };
+  if (auto known = has_lane(network.service_level, "cluster.network.service_level"); !known) {
+    return tl::unexpected(known.error());
+  }
   for (const BackgroundTraffic& traffic : scenario.background) {
-    if (traffic.kind != TrafficKind::flow) {
-      return fail(ErrorCode::invalid_argument, scenario.where("background"), ": kind '",
-                  name_of(traffic.kind), "' is not modelled by the sim backend; accepted: flow");
+    if (auto known = has_lane(traffic.service_level, traffic.key + ".service_level"); !known) {
+      return tl::unexpected(known.error());
     }
     sim::Background background;
+    background.kind = sim_kind(traffic.kind);
     background.from = traffic.from;
     background.to = traffic.to;
     background.rate = traffic.rate;
@@ -122,19 +177,20 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
     if (traffic.stop) background.stop = *traffic.stop;
     fabric.background.push_back(background);
   }
-  for (const Fault& fault : scenario.faults) {
-    if (fault.kind == FaultKind::link_up) continue;  // ends its link_down
-    auto made = as_fault(scenario, platform, fault);
-    if (!made) return tl::unexpected(made.error());
-    fabric.faults.faults.push_back(*made);
-  }
   // The seed also settles what real machines leave open: which ready QP the NIC serves next.
   fabric.perturbation.seed = scenario.run.seed;
   fabric.perturbation.engine_order = true;
   fabric.observer = trace;
 
   sim_backend::SimOptions options{.grid = platform.grid, .fabric = std::move(fabric)};
+  for (const Fault& fault : scenario.faults) {
+    if (fault.kind == FaultKind::link_up) continue;  // ends its link_down
+    if (auto added = add_fault(scenario, platform, needs.table, fault, options); !added) {
+      return tl::unexpected(added.error());
+    }
+  }
   options.service_level = network.service_level;
+  options.measured = needs.measured;
   if (trace != nullptr) {
     options.qp_opened = [trace](sim::QpId qp, Rank local, QpIndex index, Rank remote) {
       trace->name_qp(qp, local, index, remote);

@@ -6,29 +6,6 @@
 
 namespace engram::tools {
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string_view palette(std::size_t i) {
   static constexpr std::array<std::string_view, 10> kColours{
       "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",

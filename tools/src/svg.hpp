@@ -5,10 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "engram/model/markup.hpp"
+
 namespace engram::tools {
 
-/// For element text and attribute values.
-[[nodiscard]] std::string escape_html(std::string_view text);
+using model::escape_html;
 
 /// Ten colours that stay apart for most colour-blind readers; repeats.
 [[nodiscard]] std::string_view palette(std::size_t i);

@@ -95,8 +95,8 @@ std::string verdict(const RunResult& r, const Page& page) {
 }
 
 void add_summary(Page& page, const RunResult& r) {
-  page.line(fmt::format("{}: {} ranks, {}, profile {}, seed {}", r.operation, r.ranks, r.backend,
-                        r.profile, r.seed));
+  page.line(fmt::format("{}: {}, {}, profile {}, seed {}", r.operation, counted(r.ranks, "rank"),
+                        r.backend, r.profile, r.seed));
   page.line(fmt::format("check: {}", verdict(r, page)));
   page.wrapped("time:  ",
                fmt::format("{} median ({} to {}); issue {}, wait {}", show(r.time.median),
@@ -105,10 +105,10 @@ void add_summary(Page& page, const RunResult& r) {
       "rate:  ",
       fmt::format("{:.1f} M rows/s a rank, {:.1f} GB/s of rows, {:.1f} GB/s on the wire",
                   r.message_rate.value / 1e6, r.logical_rate.value / 1e9, r.wire_rate.value / 1e9));
-  page.wrapped("work:  ",
-               fmt::format("{} requests, {} doorbells, {} of rows, {} on the wire; {} SMs, {} QPs",
-                           grouped(r.requests), grouped(r.doorbells), show(r.payload), show(r.wire),
-                           r.sms, r.qps));
+  page.wrapped("work:  ", fmt::format("{}, {}, {} of rows, {} on the wire; {}, {}",
+                                      counted(r.requests, "request"),
+                                      counted(r.doorbells, "doorbell"), show(r.payload),
+                                      show(r.wire), counted(r.sms, "SM"), counted(r.qps, "QP")));
 }
 
 void add_stages(Page& page, const RunResult& r) {
@@ -173,6 +173,7 @@ std::string text_report(const RunResult& result, const TextStyle& style) {
     page.line("");
     page.wrapped("fidelity: ", result.fidelity + ", " + result.fidelity_reason);
   }
+  if (result.congestion) page.wrapped("congestion: ", congestion_text(*result.congestion));
   for (const auto& fault : result.faults) page.wrapped("fault: ", fault);
   for (const auto& warning : result.warnings) page.wrapped("warning: ", warning);
   return page.take();

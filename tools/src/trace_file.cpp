@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <fstream>
+#include <string_view>
+#include <utility>
 
 namespace engram::tools {
 namespace {
@@ -94,7 +96,12 @@ Result<std::vector<std::int64_t>> read_trace_file(const std::string& path,
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(ErrorCode::not_found, path, ": the trace cannot be read");
   TraceReader reader(path, shape);
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // editors put it in front
+  bool first = true;
   for (std::string line; std::getline(in, line);) {
+    if (std::exchange(first, false) && line.starts_with(kByteOrderMark)) {
+      line.erase(0, kByteOrderMark.size());
+    }
     // getline meets the end of the file inside a line only where the line has no newline.
     if (auto added = reader.add_line(line, in.eof()); !added) return tl::unexpected(added.error());
   }

@@ -110,8 +110,8 @@ Complaint read_value(const toml::node& node, const Limits& limits,
     const auto text = name.str();
     std::uint32_t index = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-    if (error != std::errc{} || end != text.data() + text.size() || index > 15) {
-      return fmt::format("\"{}\" is no number from 0 to 15", text);
+    if (error != std::errc{} || end != text.data() + text.size() || index > limits.most_index) {
+      return fmt::format("\"{}\" is no number from 0 to {}", text, limits.most_index);
     }
     std::uint64_t number = 0;
     if (auto wrong = read_integer(value, limits, number))

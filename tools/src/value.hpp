@@ -24,8 +24,9 @@ namespace engram::tools {
 using Complaint = std::optional<std::string>;
 
 struct Limits {
-  double least = 0, most = 0;  ///< of numbers; of each element in a list
+  double least = 0, most = 0;  ///< of numbers; of each element in a list or table
   bool zero_is_planned = false;
+  std::uint32_t most_index = 15;  ///< of the names in a table of numbers
   bool list = false;  ///< the list form is documented; one number stands for a list of one
 };
 

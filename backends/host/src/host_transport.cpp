@@ -70,11 +70,7 @@ Result<void> HostTransport::write_segment(Bytes offset, std::span<const std::byt
     return fail(ErrorCode::out_of_range, "rank ", rank_.value, ": ", bytes.size(),
                 " bytes at offset ", offset.count, " of a segment of ", stride.count, " bytes");
   }
-  if (bytes.empty()) return {};
-  const std::uint32_t segment =
-      memory.layout().num_segments() == 1 ? 0 : grid().scaleup_index(rank_);
-  std::memcpy(memory.at(rank_, Window::storage, segment * stride.count + offset.count),
-              bytes.data(), bytes.size());
+  executor_->store(rank_, offset.count, bytes);
   return {};
 }
 

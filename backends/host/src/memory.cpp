@@ -102,4 +102,17 @@ void Memory::read(Rank rank, Window window, std::uint64_t offset, std::span<std:
   std::memcpy(out.data(), at(rank, window, offset), out.size());
 }
 
+void Memory::write(Rank rank, Window window, std::uint64_t offset,
+                   std::span<const std::byte> bytes) {
+  if (!bytes.empty()) std::memcpy(at(rank, window, offset), bytes.data(), bytes.size());
+}
+
+void Memory::add(Rank rank, Window window, std::uint64_t offset, std::uint64_t value) {
+  std::byte* word = at(rank, window, offset);
+  std::uint64_t now = 0;
+  std::memcpy(&now, word, sizeof now);
+  now += value;
+  std::memcpy(word, &now, sizeof now);
+}
+
 }  // namespace engram::host

@@ -1,8 +1,8 @@
 // What QPs and late stores do on their own.
 #include <algorithm>
 #include <array>
-#include <cstring>
 
+#include "engram/host/peer_access.hpp"
 #include "scheduler.hpp"
 
 namespace engram::loopback {
@@ -97,7 +97,6 @@ void Scheduler::step_queue(Queue& queue) {
 }
 
 void Scheduler::deliver(Queue& queue, Slot& slot) {
-  using enum host::OpKind;
   slot.delivered = true;
   if (options_.failing_request == deliveries_++) {
     slot.failed = true;
@@ -106,33 +105,9 @@ void Scheduler::deliver(Queue& queue, Slot& slot) {
     return;
   }
   const host::Op& op = slot.op;
-  switch (op.kind) {
-    case get:
-      memory_.read(queue.peer, op.src_window, op.src_offset,
-                   {memory_.at(queue.rank, op.dst_window, op.dst_offset), op.bytes});
-      break;
-    case put:
-      memory_.read(queue.rank, op.src_window, op.src_offset,
-                   {memory_.at(queue.peer, op.dst_window, op.dst_offset), op.bytes});
-      break;
-    case put_value:
-      std::memcpy(memory_.at(queue.peer, op.dst_window, op.dst_offset), &op.value, 8);
-      break;
-    case remote_add: {
-      std::byte* at = memory_.at(queue.peer, op.dst_window, op.dst_offset);
-      std::uint64_t value = 0;
-      std::memcpy(&value, at, 8);
-      value += op.value;
-      std::memcpy(at, &value, 8);
-      break;
-    }
-    case signal:
-      ranks_[queue.peer.value].signals[op.signal] += op.value;
-      wake(ranks_[queue.peer.value].signal_waiters);
-      break;
-    default:
-      require(false, "only requests are delivered");
-  }
+  if (host::access_peer(memory_, queue.rank, queue.peer, host::PeerAccess::of(op))) return;
+  ranks_[queue.peer.value].signals[op.signal] += op.value;
+  wake(ranks_[queue.peer.value].signal_waiters);
 }
 
 void Scheduler::complete(Queue& queue) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engram/core/row_pattern.hpp"
+#include "engram/host/wait_report.hpp"
 
 namespace engram::loopback {
 namespace {
@@ -183,44 +184,27 @@ Result<void> Scheduler::meet(Rank rank) {
 }
 
 std::string Scheduler::who_waits() {
-  std::string text;
-  std::uint32_t listed = 0;
+  host::WaitReport report;
   for (RunningWarp& running : warps_) {
     if (!running.blocked || running.warp == nullptr) continue;
-    if (++listed > 4) {
-      text += "; ...";
-      break;
-    }
     const host::Op& op = *running.warp->head();
-    if (!text.empty()) text += "; ";
-    text += fmt::format("rank {} ({} warp {} of block {})", running.warp->rank().value,
-                        host::name_of(running.kernel->kind), running.warp->position().warp,
-                        running.warp->position().block);
+    const Rank rank = running.warp->rank();
+    host::WaitFacts facts;
     std::uint32_t queue = host::RequestSlot::kNoQueue;
     if (op.kind == host::OpKind::wait_request) queue = op.slot->queue;
-    if (!host::stops(op.kind)) {
-      queue = open_queue(running.warp->rank(), op.qp, op.peer);
-    }
+    if (!host::stops(op.kind)) queue = open_queue(rank, op.qp, op.peer);
     if (queue != host::RequestSlot::kNoQueue) {
       const Queue& q = queues_[queue];
-      text +=
-          fmt::format(" waits for {} on QP {} to rank {} ({} un-rung, {} outstanding, depth {})",
-                      host::stops(op.kind) ? "completions" : "a free slot", q.qp, q.peer.value,
-                      q.posted - q.rung, q.rung - q.completed, q.depth);
-    } else if (op.kind == host::OpKind::wait_signal) {
-      text += fmt::format(" waits for signal {} to reach {}, now {}", op.signal, op.value,
-                          ranks_[running.warp->rank().value].signals[op.signal]);
-    } else if (op.kind == host::OpKind::wait_word) {
-      text += fmt::format(" waits for a barrier word to reach {}, now {}",
-                          static_cast<std::int64_t>(op.value), word(op.peer, op.dst_offset));
-    } else {
-      text += fmt::format(" waits for a flush of QP {}", op.qp);
+      facts.queue = {q.qp, q.peer, q.posted - q.rung, q.rung - q.completed, q.depth};
     }
+    if (op.kind == host::OpKind::wait_signal) facts.signal = ranks_[rank.value].signals[op.signal];
+    if (op.kind == host::OpKind::wait_word) facts.word = word(op.peer, op.dst_offset);
+    if (!report.add(*running.kernel, *running.warp, facts)) break;
   }
-  for (std::uint32_t r = 0; text.empty() && r < programs_.size(); ++r) {
-    if (!programs_[r].ended) text = fmt::format("rank {} waits for other ranks", r);
+  for (std::uint32_t r = 0; report.text().empty() && r < programs_.size(); ++r) {
+    if (!programs_[r].ended) return fmt::format("rank {} waits for other ranks", r);
   }
-  return text;
+  return report.text();
 }
 
 void Scheduler::violate(std::string what) {

@@ -28,6 +28,9 @@ class Scheduler final : public host::Executor {
   [[nodiscard]] const core::RankGrid& grid() const override { return options_.grid; }
   [[nodiscard]] host::Memory& memory() override { return memory_; }
   [[nodiscard]] core::Defects defects() const override { return options_.defects; }
+  void store(Rank rank, std::uint64_t offset, std::span<const std::byte> bytes) override {
+    memory_.write(rank, host::Window::storage, memory_.own_segment(rank) + offset, bytes);
+  }
   [[nodiscard]] Nanos now() const override { return Nanos{static_cast<std::int64_t>(now_)}; }
   [[nodiscard]] Result<void> open_queues(Rank rank, const core::QueueShape& queues) override;
   void launch(Rank rank, std::shared_ptr<host::Kernel> kernel) override;

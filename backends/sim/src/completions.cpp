@@ -13,6 +13,11 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
 void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
+  if (!corrupt_rows_.none() && op.src_window == host::Window::storage) {
+    const Rank owner = memory_.owner(from, op.src_window, op.src_or_value);
+    const std::uint64_t in_segment = op.src_or_value % memory_.layout().stride().count;
+    corrupt_ |= corrupt_rows_.hit(owner, in_segment, engine_->now());
+  }
   const std::uint64_t dst = op.dst_or_signal;
   if (!options_.row_check) {
     std::byte* at = memory_.at(to, op.dst_window, dst);
@@ -34,29 +39,17 @@ void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
   const Posted& op = posted_[static_cast<std::uint32_t>(request.tag)];
   const auto [rank, peer] = std::pair(queue(qp).rank, queue(qp).peer);
   note(2, qp.value, op.dst_or_signal);
-  using enum host::OpKind;
-  if (op.kind == get) return deliver_row(rank, peer, op);
-  if (op.kind == signal) {
-    ranks_[peer.value].signals[op.dst_or_signal] += op.src_or_value;
-    return wake(ranks_[peer.value].signal_waiters);
-  }
-  std::byte* at = memory_.at(peer, op.dst_window, op.dst_or_signal);
-  switch (op.kind) {
-    case put:
-      return memory_.read(rank, op.src_window, op.src_or_value, {at, op.bytes});
-    case put_value:
-      std::memcpy(at, &op.src_or_value, 8);
-      return;
-    case remote_add: {
-      std::uint64_t value = 0;
-      std::memcpy(&value, at, 8);
-      value += op.src_or_value;
-      std::memcpy(at, &value, 8);
-      return;
-    }
-    default:
-      require(false, "only requests reach a peer");
-  }
+  if (op.kind == host::OpKind::get) return deliver_row(rank, peer, op);
+  if (host::access_peer(memory_, rank, peer, op)) return;
+  const GivenSignal given{peer, op.dst_or_signal, op.src_or_value};
+  const sim::Picos late = fabric_->visibility_delay(peer);
+  if (late == sim::Picos{0}) return give_signal(given);
+  fabric_->at(engine_->now() + late, make_tag(TagKind::signal, late_signals_.take(given)));
+}
+
+void SimExecutor::give_signal(const GivenSignal& given) {
+  ranks_[given.to.value].signals[given.signal] += given.value;
+  wake(ranks_[given.to.value].signal_waiters);
 }
 
 void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Status status) {
@@ -117,6 +110,13 @@ void SimExecutor::timer(std::uint64_t tag) {
     }
     case TagKind::flow:
       return start_flows(static_cast<std::uint32_t>(number));
+    case TagKind::stores:
+      return settle_stores(Rank{static_cast<std::uint32_t>(number)});
+    case TagKind::signal: {
+      const GivenSignal late = late_signals_[static_cast<std::uint32_t>(number)];
+      late_signals_.give_back(static_cast<std::uint32_t>(number));
+      return give_signal(late);
+    }
   }
 }
 
@@ -139,13 +139,6 @@ void SimExecutor::soon(const sim::Request& request) {
   } else {
     posted_.fetch(number);
   }
-}
-
-void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }
-
-void SimExecutor::fault_began(const sim::Fault& fault) {
-  stats_.faults.push_back(
-      fmt::format("{} at {} us", sim::name_of(fault.kind), sim::to_micros(engine_->now())));
 }
 
 }  // namespace engram::sim_backend

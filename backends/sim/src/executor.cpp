@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engram/host/wait_report.hpp"
+
 namespace engram::sim_backend {
 namespace {
 
@@ -16,7 +18,9 @@ sim::Picos as_picos(Nanos t) {
 SimExecutor::SimExecutor(const SimOptions& options, const core::Capabilities& capabilities)
     : options_(options),
       capabilities_(capabilities),
-      memory_(options.grid, !options.row_check.has_value()) {
+      memory_(options.grid, !options.row_check.has_value()),
+      corrupt_rows_(options_.corrupt_rows),
+      late_stores_(options.grid.num_ranks()) {
   results_.resize(options.grid.num_ranks());
 }
 
@@ -32,6 +36,10 @@ Result<core::BackendStats> SimExecutor::run(const core::RankMain& main) {
   auto fabric = sim::Fabric::create(*engine_, *this, options_.fabric);
   if (!fabric) return tl::unexpected(fabric.error());
   fabric_ = std::move(*fabric);
+  links_ = std::make_unique<LinkMeter>(*fabric_, num_ranks);
+  if (options_.measured) {
+    *options_.measured = [this](bool begins) { links_->mark(begins, engine_->now()); };
+  }
   for (std::uint32_t r = 0; r < num_ranks; ++r) {
     RankState& state = ranks_.emplace_back();
     state.signals.resize(num_ranks + 4);
@@ -88,7 +96,11 @@ void SimExecutor::launch(Rank rank, std::shared_ptr<host::Kernel> kernel) {
     }
   }
   if (as_flow) return launch_as_flows(rank, kernel);
-  const sim::Picos begin = options_.fabric.profile.gpu.kernel_launch;
+  sim::Picos begin = options_.fabric.profile.gpu.kernel_launch;
+  // A barrier releases to the system first: it waits until the rank's stores are seen.
+  const bool releases = kernel->kind == host::KernelKind::barrier &&
+                        !(core::kDefectsBuilt && options_.defects.barrier_without_release);
+  if (releases) begin = std::max(begin, late_stores_.all_seen(rank) - engine_->now());
   for (const std::uint32_t index : started) schedule(index, begin);
 }
 
@@ -176,60 +188,40 @@ sim::Memory SimExecutor::storage_memory() const {
 }
 
 std::string SimExecutor::who_waits() {
-  std::string text;
-  std::uint32_t listed = 0;
+  host::WaitReport report;
   for (std::uint32_t i = 0; i < warps_.size(); ++i) {
     RunningWarp& running = warps_[i];
     if (running.warp == nullptr || !running.blocked) continue;
-    if (++listed > 4) return text + "; ...";
     const host::Op& op = *running.warp->head();
-    if (!text.empty()) text += "; ";
-    text += fmt::format("rank {} ({} warp {} of block {}) waits for ", running.warp->rank().value,
-                        host::name_of(running.kernel->kind), running.warp->position().warp,
-                        running.warp->position().block);
-    if (!host::stops(op.kind)) {
-      text += fmt::format("a free slot on QP {} to rank {}", op.qp, op.peer.value);
-    } else if (op.kind == host::OpKind::wait_request && op.slot->queue < queues_.size()) {
-      const auto info = fabric_->qp_info(sim::QpId{op.slot->queue});
-      const sim::QpCounters counters = fabric_->counters(sim::QpId{op.slot->queue});
-      text += fmt::format("completions on QP {} to rank {} ({} un-rung, {} outstanding)",
-                          info.index.value, info.remote.value, counters.posted - counters.rung,
-                          counters.rung - counters.completed);
-    } else if (op.kind == host::OpKind::wait_signal) {
-      text += fmt::format("signal {} to reach {}, now {}", op.signal, op.value,
-                          ranks_[running.warp->rank().value].signals[op.signal]);
-    } else if (op.kind == host::OpKind::wait_word) {
-      text += fmt::format("a barrier word to reach {}, now {}", static_cast<std::int64_t>(op.value),
-                          word(op.peer, op.dst_offset));
-    } else {
-      text += fmt::format("a flush of QP {}", op.qp);
+    const Rank rank = running.warp->rank();
+    host::WaitFacts facts;
+    std::optional<sim::QpId> qp;
+    if (!host::stops(op.kind)) qp = open_qp(rank, op.qp, op.peer);
+    if (op.kind == host::OpKind::wait_request && op.slot->queue < queues_.size()) {
+      qp = sim::QpId{op.slot->queue};
     }
+    if (qp) {
+      const auto info = fabric_->qp_info(*qp);
+      const sim::QpCounters n = fabric_->counters(*qp);
+      facts.queue = {info.index.value, info.remote, n.posted - n.rung, n.rung - n.completed,
+                     info.options.depth};
+    }
+    if (op.kind == host::OpKind::wait_signal) facts.signal = ranks_[rank.value].signals[op.signal];
+    if (op.kind == host::OpKind::wait_word) facts.word = word(op.peer, op.dst_offset);
+    if (!report.add(*running.kernel, *running.warp, facts)) break;
   }
-  return text;
+  return report.text();
 }
 
 void SimExecutor::collect(core::BackendStats& stats) {
   stats.queues = fabric_->num_qps();
   stats.steps = fabric_->num_events();
-  const double length = static_cast<double>(std::max<std::int64_t>(1, engine_->now().count()));
-  const auto links = options_.fabric.topology.links();
-  const auto add = [&](const std::string& name, const sim::LinkCounters& counters) {
-    if (counters.bytes == 0) return;
-    stats.links.push_back(
-        {name, static_cast<double>(counters.busy.count()) / length, Bytes{counters.bytes}});
-  };
-  for (std::uint32_t l = 0; l < links.size(); ++l) {
-    const sim::LinkCounters& counters = fabric_->link_counters(model::LinkIndex{l});
-    const model::Vertex& from = options_.fabric.topology.vertices()[links[l].from.value];
-    if (from.kind == model::VertexKind::nic) stats.wire += Bytes{counters.bytes};
-    add(links[l].name, counters);
+  links_->collect(engine_->now(), stats);
+  if (options_.fabric.congestion != sim::Congestion::none) {
+    const sim::CongestionCounters& c = fabric_->congestion();
+    stats.congestion = {c.marked, c.cuts, c.longest_queue, c.slowest};
   }
-  for (std::uint32_t r = 0; r < options_.grid.num_ranks(); ++r) {
-    stats.doorbells += fabric_->nic_counters(Rank{r}).doorbells;
-    add(fmt::format("nvlink.{}.in", r), fabric_->nvlink_in(Rank{r}));
-    add(fmt::format("nvlink.{}.out", r), fabric_->nvlink_out(Rank{r}));
-    add(fmt::format("host.{}", r), fabric_->host_link(Rank{r}));
-  }
+  report_faults();
 }
 
 }  // namespace engram::sim_backend

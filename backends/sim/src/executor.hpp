@@ -11,7 +11,10 @@
 #include "engram/core/backend.hpp"
 #include "engram/host/executor.hpp"
 #include "engram/host/host_transport.hpp"
+#include "engram/host/peer_access.hpp"
 #include "engram/sim_backend/sim_backend.hpp"
+#include "injected.hpp"
+#include "link_meter.hpp"
 
 namespace engram::sim_backend {
 
@@ -50,6 +53,8 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   [[nodiscard]] const core::Capabilities& capabilities() const override { return capabilities_; }
   [[nodiscard]] const core::RankGrid& grid() const override { return options_.grid; }
   [[nodiscard]] host::Memory& memory() override { return memory_; }
+  [[nodiscard]] core::Defects defects() const override { return options_.defects; }
+  void store(Rank rank, std::uint64_t offset, std::span<const std::byte> bytes) override;
   [[nodiscard]] Nanos now() const override;
   [[nodiscard]] Result<void> open_queues(Rank rank, const core::QueueShape& queues) override;
   void launch(Rank rank, std::shared_ptr<host::Kernel> kernel) override;
@@ -87,12 +92,10 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
     std::vector<std::uint32_t> slot_waiters, done_waiters;
     std::uint64_t wake_at = kNever;  // completions that the first of done_waiters wants
   };
-  struct Posted {  // what of a request is still needed when it reaches the peer
-    host::OpKind kind = host::OpKind::get;
-    host::Window src_window = host::Window::storage, dst_window = host::Window::buffer;
-    std::uint32_t bytes = 0;
-    std::uint64_t src_or_value = 0;  // where bytes come from, or the value itself
-    std::uint64_t dst_or_signal = 0;
+  using Posted = host::PeerAccess;
+  struct GivenSignal {  // to a rank that does not see it yet
+    Rank to;
+    std::uint64_t signal = 0, value = 0;
   };
   struct FlowRead {
     std::uint64_t src_offset = 0, dst_offset = 0;
@@ -159,7 +162,9 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   [[nodiscard]] sim::QpId open_qp(Rank rank, std::uint32_t context, Rank peer);
   [[nodiscard]] Queue& queue(sim::QpId qp);
   void deliver_row(Rank to, Rank from, const Posted& op);
-  [[nodiscard]] static Posted posted_of(const host::Op& op);
+  void settle_stores(Rank rank);
+  void give_signal(const GivenSignal& given);
+  void report_faults();
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
   [[nodiscard]] sim::Memory storage_memory() const;
   [[nodiscard]] std::string who_waits();
@@ -171,6 +176,10 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   std::optional<core::QueueShape> queue_shape_;
   std::unique_ptr<sim::Engine> engine_;
   std::unique_ptr<sim::Fabric> fabric_;
+  std::unique_ptr<LinkMeter> links_;
+  CorruptRows corrupt_rows_;
+  LateStores late_stores_;
+  Pool<GivenSignal> late_signals_;
   Pool<RunningWarp> warps_;
   Pool<Posted> posted_;
   Pool<PendingAdd> adds_;
@@ -194,7 +203,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
 inline constexpr std::uint32_t kFlowBit = 0x80000000;
 
 /// What a timer's or load's tag names: 8 bits of kind, 56 of number.
-enum class TagKind : std::uint8_t { warp, add, expiry, kernel_end, flow };
+enum class TagKind : std::uint8_t { warp, add, expiry, kernel_end, flow, stores, signal };
 [[nodiscard]] constexpr std::uint64_t make_tag(TagKind kind, std::uint64_t number) {
   return static_cast<std::uint64_t>(kind) << 56 | number;
 }

@@ -46,17 +46,6 @@ sim::Picos SimExecutor::issue_cost(const host::Kernel& kernel, const host::Op& o
   return cost;
 }
 
-SimExecutor::Posted SimExecutor::posted_of(const host::Op& op) {
-  using enum host::OpKind;
-  const bool by_value = op.kind == put_value || op.kind == remote_add || op.kind == signal;
-  return {op.kind,
-          op.src_window,
-          op.dst_window,
-          op.bytes,
-          by_value ? op.value : op.src_offset,
-          op.kind == signal ? op.signal : op.dst_offset};
-}
-
 void SimExecutor::step(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   sim::Picos spent{0};
@@ -105,7 +94,8 @@ void SimExecutor::step(std::uint32_t index) {
             op->peer == running.warp->rank()
                 ? sim::Picos(profile.scope.own_gpu)
                 : sim::Picos(profile.nvlink.load_latency + profile.scope.domain);
-        fabric_->at(engine_->now() + seen, make_tag(TagKind::add, add));
+        fabric_->at(engine_->now() + seen + fabric_->visibility_delay(op->peer),
+                    make_tag(TagKind::add, add));
         break;
       }
       default:
@@ -133,7 +123,7 @@ bool SimExecutor::post(std::uint32_t index, const host::Op& op) {
   request.local_memory = sim::Memory::gpu;
   const host::Window remote = op.kind == host::OpKind::get ? op.src_window : op.dst_window;
   request.remote_memory = remote == host::Window::storage ? storage_memory() : sim::Memory::gpu;
-  request.tag = posted_.take(posted_of(op));
+  request.tag = posted_.take(Posted::of(op));
   fabric_->post(qp, request);
   Queue& state = queue(qp);
   ++state.posted;
@@ -179,7 +169,8 @@ void SimExecutor::finish_copies(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   for (; running.copies > 0; --running.copies) {
     const host::Op& op = *running.warp->head();
-    deliver_row(running.warp->rank(), op.peer, posted_of(op));
+    corrupt_ |= fabric_->take_corruption(memory_.owner(op.peer, op.src_window, op.src_offset));
+    deliver_row(running.warp->rank(), op.peer, Posted::of(op));
     running.warp->pop();
   }
   step(index);

@@ -14,13 +14,17 @@ struct BenchArguments {
 };
 
 ExitStatus bench(const BenchArguments& arguments, Console& console) {
+  if (auto fine = check_outputs({{"--json", arguments.json}}); !fine) {
+    return report_error(console, fine.error());
+  }
+  std::ostream& lines = is_standard_output(arguments.json) ? console.err : console.out;
   const auto outcome =
       bench_fetch(arguments.request, console.environment,
-                  [&](std::string_view line) { console.out << line << std::flush; });
+                  [&](std::string_view line) { lines << line << std::flush; });
   if (!outcome) return report_error(console, outcome.error());
-  for (const std::string& skipped : outcome->skipped) console.out << "skipped " << skipped << '\n';
+  for (const std::string& skipped : outcome->skipped) lines << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
-    if (auto written = write_file(arguments.json, outcome->json); !written) {
+    if (auto written = write_output(arguments.json, outcome->json, console); !written) {
       return report_error(console, written.error());
     }
   }
@@ -52,7 +56,8 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
                    "host threads that gather host rows; 0: none")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--only", request.only, "groups whose name contains this");
-  command->add_option("--json", arguments->json, "the figures as JSON")->type_name("FILE");
+  command->add_option("--json", arguments->json, "the figures as JSON; - prints them instead")
+      ->type_name("FILE|-");
   add_example(*command, "engram bench fetch --only default --host-gib 0");
   command->callback([arguments, &context] { context.status = bench(*arguments, context.console); });
 }

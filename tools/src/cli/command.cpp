@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <ostream>
 
 namespace engram::tools {
@@ -26,6 +30,21 @@ Result<Scenario> ScenarioArguments::load(const Environment& environment,
   if (!seed.empty()) all.push_back("run.seed=" + seed);
   all.insert(all.end(), more.begin(), more.end());
   auto scenario = load_scenario(path, all);
+  // Errors name what was typed, not what it stands for.
+  const auto as_typed = [&](std::string& text) {
+    for (const auto& [set, option] :
+         {std::pair{"--set run.backend=" + backend, "--backend " + backend},
+          std::pair{"--set run.seed=" + seed, "--seed " + seed}}) {
+      const auto at = option.back() == ' ' ? text.npos : text.find(set);
+      if (at != text.npos) text.replace(at, set.size(), option);
+    }
+  };
+  if (!scenario) {
+    Error error = scenario.error();
+    as_typed(error.message);
+    return tl::unexpected(std::move(error));
+  }
+  for (auto& [key, place] : scenario->places) as_typed(place);
   if (scenario) {
     if (environment.service_level) {
       scenario->cluster.network.service_level = *environment.service_level;
@@ -40,7 +59,38 @@ ExitStatus report_error(Console& console, const Error& error) {
   return exit_status_of(error.code);
 }
 
-Result<void> write_file(const std::string& path, std::string_view text) {
+Result<void> check_outputs(std::initializer_list<OutputOption> outputs) {
+  std::map<std::string, std::string_view> seen;
+  for (const auto& [option, path] : outputs) {
+    if (path.empty()) continue;
+    if (const auto [at, is_new] = seen.try_emplace(path, option); !is_new) {
+      return fail(ErrorCode::invalid_argument, at->second, " and ", option, " both name ",
+                  is_standard_output(path) ? "standard output" : path);
+    }
+    if (is_standard_output(path)) continue;
+    std::error_code ignored;
+    const auto kind = std::filesystem::status(path, ignored).type();
+    const bool was_there = kind != std::filesystem::file_type::not_found;
+    const bool folder = kind == std::filesystem::file_type::directory;
+    // A pipe or device is opened once, when there is something to write.
+    if (was_there && !folder && kind != std::filesystem::file_type::regular) continue;
+    errno = 0;
+    const bool writable =
+        !folder && std::ofstream(path, std::ios::binary | std::ios::app).is_open();
+    if (!writable) {
+      return fail(ErrorCode::io, option, " ", path,
+                  ": cannot be written: ", errno != 0 ? std::strerror(errno) : "it is a folder");
+    }
+    if (!was_there) std::filesystem::remove(path, ignored);
+  }
+  return {};
+}
+
+Result<void> write_output(const std::string& path, std::string_view text, Console& console) {
+  if (is_standard_output(path)) {
+    console.out << text;
+    return {};
+  }
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.flush();

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engram/tools/cli.hpp"
@@ -45,8 +47,19 @@ struct ScenarioArguments {
 /// Prints the error, one line each, and returns the status it stands for.
 ExitStatus report_error(Console& console, const Error& error);
 
-/// Errors: io, naming the file.
-[[nodiscard]] Result<void> write_file(const std::string& path, std::string_view text);
+/// Where a command writes beside what it prints: "--report" and its path, "" = nowhere, "-" =
+/// standard output in the place of what the command prints otherwise.
+struct OutputOption {
+  std::string_view option;
+  const std::string& path;
+};
+/// Before anything runs: whether every path can be written, without changing what is there.
+/// Errors: io, naming option, path and reason; invalid_argument where two name the same place.
+[[nodiscard]] Result<void> check_outputs(std::initializer_list<OutputOption> outputs);
+[[nodiscard]] inline bool is_standard_output(const std::string& path) { return path == "-"; }
+/// To the file, or to standard output for "-". Errors: io, naming the file.
+[[nodiscard]] Result<void> write_output(const std::string& path, std::string_view text,
+                                        Console& console);
 
 /// "Example:" under a command's help.
 void add_example(CLI::App& command, std::string_view example);

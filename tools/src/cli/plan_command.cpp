@@ -35,13 +35,9 @@ ExitStatus plan(const PlanArguments& arguments, Console& console) {
   if (!scenario) return report_error(console, scenario.error());
   const auto result = plan_scenario(*scenario);
   if (!result) return report_error(console, result.error());
-  if (arguments.json == "-") {
-    console.out << json_text(*result);
-    return ExitStatus::right;
-  }
-  console.out << text_report(*result, console.style);
+  if (!is_standard_output(arguments.json)) console.out << text_report(*result, console.style);
   if (!arguments.json.empty()) {
-    if (auto written = write_file(arguments.json, json_text(*result)); !written) {
+    if (auto written = write_output(arguments.json, json_text(*result), console); !written) {
       return report_error(console, written.error());
     }
   }

@@ -35,32 +35,43 @@ void print_cost(const RunResult& result, std::uint32_t repeats, Console& console
 }
 
 struct TraceFile {
-  explicit TraceFile(const std::string& path) : out(path, std::ios::binary), writer(out) {}
-  std::ofstream out;
+  TraceFile(const std::string& path, Console& console)
+      : to_console(is_standard_output(path)),
+        file(to_console ? std::string() : path, std::ios::binary),
+        out(to_console ? console.out : file),
+        writer(out) {}
+  bool to_console;
+  std::ofstream file;
+  std::ostream& out;
   ChromeTraceWriter writer;
 };
 
 Result<void> write_outputs(const RunArguments& arguments, const Scenario& scenario,
                            const RunResult& result, Console& console) {
-  if (arguments.json == "-") {
-    console.out << to_json_text(result);
-  } else {
-    console.out << text_report(result, console.style);
+  const bool taken = is_standard_output(arguments.json) || is_standard_output(arguments.trace) ||
+                     is_standard_output(arguments.report);
+  if (!taken) console.out << text_report(result, console.style);
+  if (!arguments.json.empty()) {
+    auto written = write_output(arguments.json, to_json_text(result), console);
+    if (!written) return written;
   }
-  if (!arguments.json.empty() && arguments.json != "-") {
-    if (auto written = write_file(arguments.json, to_json_text(result)); !written) return written;
-  }
-  if (!arguments.report.empty()) return write_file(arguments.report, html_report(result, scenario));
-  return {};
+  if (arguments.report.empty()) return {};
+  return write_output(arguments.report, html_report(result, scenario), console);
 }
 
 ExitStatus run(const RunArguments& arguments, Console& console) {
   const auto scenario = arguments.scenario.load(console.environment);
   if (!scenario) return report_error(console, scenario.error());
+  if (auto fine = check_outputs({{"--json", arguments.json},
+                                 {"--trace", arguments.trace},
+                                 {"--report", arguments.report}});
+      !fine) {
+    return report_error(console, fine.error());
+  }
   std::optional<TraceFile> trace;
   RunObserver observer;
   if (!arguments.trace.empty()) {
-    trace.emplace(arguments.trace);
+    trace.emplace(arguments.trace, console);
     if (!trace->out) {
       return report_error(console, {ErrorCode::io, arguments.trace + ": cannot be written"});
     }
@@ -102,10 +113,13 @@ void add_run_command(CLI::App& app, CommandContext& context) {
   arguments->scenario.add_to(*command);
   command->add_option("--json", arguments->json, "the result as JSON; - prints it instead")
       ->type_name("FILE|-");
-  command->add_option("--trace", arguments->trace, "Chrome trace of the first repeat")
-      ->type_name("FILE");
-  command->add_option("--report", arguments->report, "self-contained HTML page")
-      ->type_name("FILE.html");
+  command
+      ->add_option("--trace", arguments->trace,
+                   "Chrome trace of the first repeat; - prints it instead")
+      ->type_name("FILE|-");
+  command
+      ->add_option("--report", arguments->report, "self-contained HTML page; - prints it instead")
+      ->type_name("FILE.html|-");
   command->add_flag("--cost", arguments->cost, "say what the run cost this machine, on stderr");
   add_example(*command,
               "engram run scenarios/quickstart.toml --set fetch.tokens=64 --report q.html");

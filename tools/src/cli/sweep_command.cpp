@@ -104,7 +104,7 @@ class Sweep {
         if (table_.is_of(row, setting)) points.push_back(table_.point(row));
       }
     }
-    return write_file(arguments_.report, html_sweep_report(base_, points, warnings));
+    return write_output(arguments_.report, html_sweep_report(base_, points, warnings), console_);
   }
 
   [[nodiscard]] bool all_right() const { return all_right_; }
@@ -181,6 +181,15 @@ ExitStatus sweep(const SweepArguments& arguments, Console& console) {
   if (arguments.resume && arguments.csv.empty()) {
     return report_error(
         console, {ErrorCode::invalid_argument, "--resume: accepted together with --csv FILE"});
+  }
+  // Without --csv the table is what is printed.
+  const std::string table = arguments.csv.empty() ? "-" : arguments.csv;
+  if (is_standard_output(arguments.csv)) {
+    return report_error(console, {ErrorCode::invalid_argument,
+                                  "--csv -: the table is printed where --csv is left out"});
+  }
+  if (auto fine = check_outputs({{"--csv", table}, {"--report", arguments.report}}); !fine) {
+    return report_error(console, fine.error());
   }
   auto base = arguments.scenario.load(console.environment);
   if (!base) return report_error(console, base.error());

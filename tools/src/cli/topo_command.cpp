@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "command.hpp"
+#include "engram/model/network_warnings.hpp"
 #include "engram/model/node.hpp"
 #include "engram/model/topology_file.hpp"
 #include "engram/model/topology_text.hpp"
@@ -50,6 +51,12 @@ Result<Described> read_file(const std::string& path) {
     case model::TopologyFormat::nccl:
       return model::import_nccl_topology(path).map([&](model::NodeDescription node) {
         auto notes = node.notes;
+        std::vector<std::string> nics, nic_of_gpu;
+        for (const auto& nic : node.nics) nics.push_back(nic.name);
+        for (const std::size_t nic : model::nearest_nics(node)) nic_of_gpu.push_back(nics[nic]);
+        for (auto& text : model::shared_nic_warnings(nic_of_gpu, nics)) {
+          notes.push_back(std::move(text));
+        }
         return Described{path, std::nullopt, std::move(node), std::move(notes)};
       });
   }
@@ -119,6 +126,9 @@ Json node_json(const model::NodeDescription& node) {
 }
 
 ExitStatus topo(const Arguments& arguments, Console& console) {
+  if (auto fine = check_outputs({{"--svg", arguments.svg}}); !fine) {
+    return report_error(console, fine.error());
+  }
   const auto described = describe(arguments);
   if (!described) return report_error(console, described.error());
   const bool network = described->network.has_value();
@@ -127,7 +137,12 @@ ExitStatus topo(const Arguments& arguments, Console& console) {
                                   described->name + ": describes one machine, not a network; " +
                                       "accepted: the tree, or --json"});
   }
-  if (arguments.json) {
+  if (is_standard_output(arguments.svg)) {
+    if (arguments.json || arguments.table) {
+      return report_error(console, {ErrorCode::invalid_argument,
+                                    "--svg - and --json or --table both name standard output"});
+    }
+  } else if (arguments.json) {
     Json json = network ? network_json(*described->network) : node_json(*described->node);
     json["notes"] = described->notes;
     console.out << json.dump(2) << '\n';
@@ -141,7 +156,7 @@ ExitStatus topo(const Arguments& arguments, Console& console) {
   }
   if (arguments.svg.empty()) return ExitStatus::right;
   const auto picture = model::topology_svg(*described->network, {}, {.title = described->name});
-  if (auto written = write_file(arguments.svg, picture); !written) {
+  if (auto written = write_output(arguments.svg, picture, console); !written) {
     return report_error(console, written.error());
   }
   return ExitStatus::right;
@@ -163,7 +178,8 @@ void add_topo_command(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false);
   command->add_flag("--table", arguments->table, "links as a table instead of the tree");
   command->add_flag("--json", arguments->json, "vertices and links as JSON instead");
-  command->add_option("--svg", arguments->svg, "also a picture")->type_name("FILE.svg");
+  command->add_option("--svg", arguments->svg, "also a picture; - prints it instead")
+      ->type_name("FILE.svg|-");
   add_example(*command, "engram topo --scenario scenarios/quickstart.toml --svg network.svg");
   command->callback([arguments, &context] { context.status = topo(*arguments, context.console); });
 }

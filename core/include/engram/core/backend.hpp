@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ struct LinkLoad {
   Bytes bytes;      ///< headers included
 };
 
+/// What congestion control did over a run.
+struct CongestionUse {
+  std::uint64_t marked = 0;         ///< packets that met a long queue at a switch
+  std::uint64_t cuts = 0;           ///< times that a sender was slowed
+  std::uint64_t longest_queue = 0;  ///< bytes that a packet met at a switch's port, at most
+  BytesPerSecond slowest{};         ///< of all flows; 0 = none was slowed
+};
+
 /// What a backend counted over one run, over all ranks.
 struct BackendStats {
   std::uint64_t requests = 0;     ///< posted to QPs
@@ -30,6 +39,7 @@ struct BackendStats {
   std::uint64_t steps = 0;                ///< events or scheduler steps
   std::uint64_t trace_hash = 0;           ///< over every step in order; equal for equal runs
   std::vector<LinkLoad> links;
+  std::optional<CongestionUse> congestion;  ///< unset: it was off, or there is none
   std::vector<std::string> warnings;
   std::vector<std::string> faults;  ///< what was injected and what became of it
 };

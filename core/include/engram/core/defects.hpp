@@ -17,6 +17,7 @@ struct Defects {
   bool counter_wraps = false;     ///< mori #626: 32-bit request counters compared as they are
   bool lease_ignored = false;     ///< results of a second fetch overwrite those of the first
   bool versions_ignored = false;  ///< a row read while it changes is taken as it came
+  bool barrier_without_release = false;  ///< a barrier signals before stores are seen (DeepEP #715)
 };
 
 }  // namespace engram::core

@@ -113,6 +113,21 @@ struct SwitchProfile {
   std::uint32_t mtu = 4096;
 };
 
+/// DCQCN, in the words of sim/src/congestion.hpp; without effect unless a run asks for it.
+struct CongestionProfile {
+  Bytes mark_from{};               ///< of a switch's queue: up to here no packet is marked (Kmin)
+  Bytes mark_full{};               ///< from here on every packet is (Kmax)
+  std::uint32_t mark_one_in = 1;   ///< just below mark_full: one packet in so many (1 / Pmax)
+  std::uint32_t gain_one_in = 1;   ///< share by which one notification moves alpha (1 / g)
+  Nanos notify_interval{};         ///< least time between two notifications of one flow
+  Nanos alpha_interval{};          ///< alpha falls once in this time without a notification
+  Nanos step_interval{};           ///< a step up by time
+  Bytes step_bytes{};              ///< a step up by bytes sent
+  std::uint32_t recovery_steps{};  ///< steps that halve the way back before the rate goes beyond
+  BytesPerSecond additive_rate{};  ///< a step beyond; also the slowest that a flow becomes
+  BytesPerSecond hyper_rate{};     ///< a step beyond once both time and bytes have so many
+};
+
 struct Profile {
   std::string name;    ///< file name without .toml
   std::string source;  ///< one line: which machine, which publication
@@ -124,6 +139,7 @@ struct Profile {
   MemoryProfile memory;
   ScopeProfile scope;
   SwitchProfile network;
+  CongestionProfile congestion;
   std::map<std::string, std::string> sources;  ///< "nic.port" -> where the number comes from
 };
 

@@ -70,6 +70,9 @@ enum class Routing : std::uint8_t {
   adaptive,  ///< each packet takes the least queued of the equal next hops
 };
 
+/// Who slows a sender beside the credits. DCQCN: profile `congestion`, src/congestion.hpp.
+enum class Congestion : std::uint8_t { none, dcqcn };
+
 /// Virtual lanes: own queues and credits at every port, served by deficit round robin.
 struct Lanes {
   static constexpr std::uint8_t kNoLane = 255;
@@ -82,10 +85,20 @@ struct Lanes {
   }
 };
 
-/// Traffic of others: messages of `message` bytes at `rate`, delivered and forgotten. It rests
-/// while the run itself has no rung request and no load under way.
+enum class BackgroundKind : std::uint8_t {
+  flow,    ///< on the links alone, in plane 0: delivered and forgotten
+  reads,   ///< `to` reads from `from`, as from many QPs: NICs, PCIe and links
+  writes,  ///< `from` writes into `to`, in the same way
+};
+/// QPs of background entries are numbered from here; they have no client.
+inline constexpr QpIndex kFirstBackgroundQp{0xF0000000u};
+
+/// Traffic of others: messages of `message` bytes at `rate`, offered while the run itself has a
+/// rung request or a load under way; reads and writes that find their QP full are not made. With
+/// congestion control a flow offers nothing while its sender holds back what it offered before.
 struct Background {
-  Rank from, to;
+  BackgroundKind kind = BackgroundKind::flow;
+  Rank from, to;  ///< as the bytes go
   BytesPerSecond rate{};
   Bytes message{4096};
   std::uint32_t service_level = 0;
@@ -108,6 +121,7 @@ struct FabricOptions {
   Routing routing = Routing::ecmp;
   std::uint64_t ecmp_seed = 0;  ///< as given to model::ecmp_collisions
   Lanes lanes{};
+  Congestion congestion = Congestion::none;
   std::vector<Background> background{};
   FaultPlan faults{};
   Perturbation perturbation{};
@@ -164,7 +178,16 @@ class Fabric {
   [[nodiscard]] const LinkCounters& nvlink_in(Rank rank) const;
   /// GPU loads over the host link of `rank`.
   [[nodiscard]] const LinkCounters& host_link(Rank rank) const;
+  [[nodiscard]] const CongestionCounters& congestion() const;
   [[nodiscard]] const FabricOptions& options() const;
+  /// Faults that the client carries out, because the fabric knows no memory. How much later than
+  /// made a store into `rank`'s memory, or one of its own, is seen just now.
+  [[nodiscard]] Picos visibility_delay(Rank rank);
+  /// Whether bytes that leave `owner`'s memory just now, not through its NIC, are to be wrong.
+  [[nodiscard]] bool take_corruption(Rank owner);
+  /// How often entry `fault` of the plan mattered: requests, doorbells, completions or accesses
+  /// that it changed, packets that it lost or led elsewhere. 0 = the run is as without it.
+  [[nodiscard]] std::uint64_t fault_effects(std::uint32_t fault) const;
   [[nodiscard]] std::uint64_t num_events() const;  ///< handled so far
 
  private:

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engram/core/index.hpp"
@@ -15,11 +17,11 @@ enum class FaultKind : std::uint8_t {
   rank_dead,              ///< `rank`'s NIC neither sends nor answers
   memory_node_gone,       ///< the same, for a rank that only serves memory
   rank_slow,              ///< everything `rank`'s NIC does takes `factor` times as long
-  nic_error,              ///< the next `count` requests `rank` starts complete with an error
+  nic_error,              ///< the next `count` requests `rank` starts (on `qp`) end in an error
   delayed_doorbell,       ///< `rank`'s doorbells are seen `delay` later
   reordered_completions,  ///< completions at `rank` come up to `delay` late, QP by QP
-  late_visibility,        ///< writes into `rank` are seen there `delay` later than acknowledged
-  corrupted_row,          ///< the next `count` accesses to `rank`'s memory carry a wrong byte
+  late_visibility,        ///< stores into and of `rank` are seen `delay` later than made
+  corrupted_row,          ///< the next `count` reads of `rank`'s memory carry a wrong byte
 };
 
 struct Fault {
@@ -31,6 +33,8 @@ struct Fault {
   double factor = 1;
   Picos delay{0};
   std::uint64_t count = 1;
+  std::optional<QpIndex> qp;  ///< nic_error: of this QP alone, whatever its peer
+  std::string label;          ///< who asked for it, for reports
 };
 
 /// What is lost on the way is sent again: a request fails (Status::error, and with it its QP) at

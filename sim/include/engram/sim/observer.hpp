@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engram/core/units.hpp"
 #include "engram/sim/request.hpp"
 #include "engram/sim/time.hpp"
 
@@ -35,6 +36,14 @@ struct LinkCounters {
   Picos busy{0};
   std::uint64_t bytes = 0, packets = 0;
   std::uint64_t most_queued = 0;  ///< bytes that waited for it at the worst instant
+};
+
+/// What congestion control saw and did; all zero while it is off.
+struct CongestionCounters {
+  std::uint64_t marked = 0;         ///< packets
+  std::uint64_t cuts = 0;           ///< notifications that reached a sender
+  std::uint64_t longest_queue = 0;  ///< bytes that a packet met at a switch's port, at most
+  BytesPerSecond slowest{};         ///< of all flows; 0 = none was slowed
 };
 
 struct NicCounters {

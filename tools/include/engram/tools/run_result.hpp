@@ -65,6 +65,14 @@ struct RunResult {
   std::string bound;              ///< a name of floors, the one that limits
   std::vector<NamedTime> floors;  ///< what each roof alone would take
   std::vector<LinkLoad> links;    ///< any order; reports show the busiest
+  /// What congestion control did; unset where it was off.
+  struct Congestion {
+    std::string scheme;
+    std::uint64_t marked = 0, cuts = 0;  ///< packets, times that a sender was slowed
+    Bytes longest_queue{};               ///< that a packet met at a switch
+    BytesPerSecond slowest{};            ///< flow; 0 = none was slowed
+  };
+  std::optional<Congestion> congestion;
   std::vector<std::string> warnings, faults;
   std::optional<Nanos> failed_at;  ///< of a run that failed: when the first rank gave up
 

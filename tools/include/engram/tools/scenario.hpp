@@ -35,6 +35,7 @@ enum class Fidelity { automatic, message, batch, flow };
 enum class ClusterMode { hybrid, direct };
 enum class NetworkKind { rail, fat_tree, single_switch, file };
 enum class RoutingKind { adaptive, ecmp };
+enum class CongestionKind { none, dcqcn };
 enum class DataType { bf16, fp8 };
 enum class Placement { host, gpu, tiered };
 enum class ScaleStore { replicated, sharded, in_row };
@@ -65,6 +66,7 @@ enum class FaultKind {
 [[nodiscard]] std::string_view name_of(ClusterMode);
 [[nodiscard]] std::string_view name_of(NetworkKind);
 [[nodiscard]] std::string_view name_of(RoutingKind);
+[[nodiscard]] std::string_view name_of(CongestionKind);
 [[nodiscard]] std::string_view name_of(DataType);
 [[nodiscard]] std::string_view name_of(Placement);
 [[nodiscard]] std::string_view name_of(ScaleStore);
@@ -102,8 +104,9 @@ struct NetworkSection {
   std::uint32_t planes = 1;
   std::uint32_t mtu = 4096;
   RoutingKind routing = RoutingKind::adaptive;
-  std::uint32_t service_level = 3;  ///< the reference's traffic class
-  std::string file;                 ///< absolute or relative to the working folder; topology = file
+  CongestionKind congestion_control = CongestionKind::none;  ///< as the reference recommends
+  std::uint32_t service_level = 3;                           ///< the reference's traffic class
+  std::string file;  ///< absolute or relative to the working folder; topology = file
   LaneSection lanes;
 };
 
@@ -198,15 +201,22 @@ struct BackgroundTraffic {
   Bytes message_size{4096};
   std::uint32_t service_level = 0;
   Nanos start{};
-  std::optional<Nanos> stop;  ///< unset: to the end
+  std::optional<Nanos> stop;       ///< unset: to the end
+  std::string key = "background";  ///< "background[1]", for errors
 };
 
 struct Fault {
   FaultKind kind{};
   Nanos at{};
-  std::string target;  ///< "rank 3", "link NAME", "rank 3 qp 5", "layer 0 row 17"
-  Nanos delay{};       ///< of delayed_doorbell, late_visibility, rank_slow (per request)
+  std::string target;         ///< "rank 3", "link NAME", "rank 3 qp 5", "layer 0 row 17"
+  Nanos delay{};              ///< of the kinds for which takes_delay() holds
+  std::string key = "fault";  ///< "fault[1]", for errors
 };
+
+[[nodiscard]] constexpr bool takes_delay(FaultKind kind) {
+  return kind == FaultKind::rank_slow || kind == FaultKind::delayed_doorbell ||
+         kind == FaultKind::reordered_completions || kind == FaultKind::late_visibility;
+}
 
 /// What the machine's environment chose (docs/environment.md); no scenario file sets it.
 struct HostOptions {
@@ -249,8 +259,9 @@ struct Scenario {
   }
   /// True for a rank of a memory node: it serves its segment and starts nothing.
   [[nodiscard]] bool is_memory_rank(Rank rank) const { return rank.value >= num_gpus(); }
-  /// "scenario.toml:7:3: key 'fetch.qps'", or the key alone where nobody set it. For errors that
-  /// only a later step can see, such as more QPs than the profile's NIC has.
+  /// "scenario.toml:7:3: key 'fetch.qps'"; of what nobody set, the place of the entry that it
+  /// belongs to ("fault[0].delay" of "fault[0]"), or the key alone. For errors that only a later
+  /// step can see, such as more QPs than the profile's NIC has.
   [[nodiscard]] std::string where(std::string_view key) const;
 };
 

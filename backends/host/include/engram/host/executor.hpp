@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 
 #include "engram/core/defects.hpp"
 #include "engram/core/result.hpp"
@@ -49,6 +50,9 @@ class Executor {
   [[nodiscard]] virtual const core::RankGrid& grid() const = 0;
   [[nodiscard]] virtual Memory& memory() = 0;
   [[nodiscard]] virtual core::Defects defects() const { return {}; }
+  /// `rank` stores into its own segment, beside the fabric. Others see it when it is visible, at
+  /// the latest after the rank's next barrier.
+  virtual void store(Rank rank, std::uint64_t offset, std::span<const std::byte> bytes) = 0;
   [[nodiscard]] virtual Nanos now() const = 0;
   /// Says what QPs look like, before any is used. Errors: invalid_argument when ranks disagree.
   [[nodiscard]] virtual Result<void> open_queues(Rank rank, const core::QueueShape& queues) = 0;

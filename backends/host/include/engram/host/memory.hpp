@@ -56,6 +56,14 @@ class Memory {
   [[nodiscard]] Rank owner(Rank rank, Window window, std::uint64_t offset) const;
   /// Copies out, generating where storage is generated. Precondition: contains().
   void read(Rank rank, Window window, std::uint64_t offset, std::span<std::byte> out) const;
+  /// Where `rank`'s own segment begins in its storage window.
+  [[nodiscard]] std::uint64_t own_segment(Rank rank) const {
+    return layout_->num_segments() == 1 ? 0 : grid_.scaleup_index(rank) * layout_->stride().count;
+  }
+  /// The other way. Preconditions: contains(), and the window is not generated.
+  void write(Rank rank, Window window, std::uint64_t offset, std::span<const std::byte> bytes);
+  /// Adds to the 64-bit word there; any alignment.
+  void add(Rank rank, Window window, std::uint64_t offset, std::uint64_t value);
 
  private:
   core::RankGrid grid_;

@@ -6,8 +6,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "engram/core/backend.hpp"
+#include "engram/core/defects.hpp"
 #include "engram/core/rank_grid.hpp"
 #include "engram/sim/fabric.hpp"
 
@@ -18,6 +21,14 @@ namespace engram::sim_backend {
 using RowCheck =
     std::function<bool(Rank rank, std::uint64_t offset, std::span<const std::byte> row)>;
 
+/// A row whose bytes are wrong in its owner's memory from `at` on.
+struct CorruptRow {
+  Rank owner;
+  std::uint64_t offset = 0, bytes = 0;  ///< in the owner's segment
+  sim::Picos at{0};
+  std::string label, name;  ///< who asked for it, what it is; for reports
+};
+
 struct SimOptions {
   core::RankGrid grid;
   sim::FabricOptions fabric;  ///< profile, topology, fidelity, lanes, faults, seed
@@ -26,6 +37,11 @@ struct SimOptions {
   std::optional<RowCheck> row_check = {};  ///< set: rows are checked as a stream and not kept
   /// Told of every QP when it is opened, before its first event; for names.
   std::function<void(sim::QpId qp, Rank local, QpIndex index, Rank remote)> qp_opened = {};
+  std::vector<CorruptRow> corrupt_rows = {};
+  /// Set: run() fills in the function, and the program calls it with true where a stretch begins
+  /// whose link loads and wire bytes count, with false where it ends. Never called: all of the run.
+  std::shared_ptr<std::function<void(bool begins)>> measured = {};
+  core::Defects defects = {};                        ///< only in builds with ENGRAM_DEFECTS
   sim::Picos watchdog = std::chrono::seconds{1000};  ///< of simulated time
 };
 

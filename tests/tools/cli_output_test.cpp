@@ -1,0 +1,111 @@
+// Where commands write: files that cannot be written are named before anything runs, `-` is
+// standard output in the place of the text.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace engram::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Ended {
+  int status;
+  std::string out, err;
+};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class Outputs : public testing::Test {
+ protected:
+  Outputs() {
+    dir_ = fs::path(testing::TempDir()) /
+           (std::string("engram_outputs_") +
+            testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(dir_);
+    fs::create_directories(dir_);
+    std::ofstream(dir_ / "s.toml") << "[fetch]\ntokens = 4\n";
+  }
+  ~Outputs() override { fs::remove_all(dir_); }
+
+  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+  Ended engram(const std::string& arguments) const {
+    const auto command = std::string(ENGRAM_BINARY) + " " + arguments + " >" + path("out") + " 2>" +
+                         path("err") + " </dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("out")),
+            read_file(path("err"))};
+  }
+  Ended run(const std::string& options) const {
+    return engram("run " + path("s.toml") + " " + options);
+  }
+
+  fs::path dir_;
+};
+
+TEST_F(Outputs, MinusPrintsOneThingInThePlaceOfTheText) {
+  const auto json = run("--json -");
+  EXPECT_EQ(json.status, 0) << json.err;
+  EXPECT_FALSE(nlohmann::json::parse(json.out, nullptr, false).is_discarded()) << json.out;
+  const auto trace = run("--trace -");
+  EXPECT_EQ(trace.status, 0) << trace.err;
+  const auto events = nlohmann::json::parse(trace.out, nullptr, false);
+  ASSERT_FALSE(events.is_discarded()) << trace.out;
+  EXPECT_TRUE(events.contains("traceEvents"));
+  const auto page = run("--report -");
+  EXPECT_EQ(page.status, 0) << page.err;
+  EXPECT_TRUE(page.out.starts_with("<!doctype html>") || page.out.starts_with("<!DOCTYPE html>"))
+      << page.out.substr(0, 100);
+  EXPECT_FALSE(fs::exists("-"));
+}
+
+TEST_F(Outputs, TwoCannotNameOnePlace) {
+  const auto both = run("--json - --trace -");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.err, "engram: error: --json and --trace both name standard output\n");
+  EXPECT_EQ(both.out, "");
+  const auto same = run("--json " + path("x") + " --report " + path("x"));
+  EXPECT_EQ(same.err, "engram: error: --json and --report both name " + path("x") + "\n");
+  EXPECT_EQ(engram("sweep " + path("s.toml") + " --report -").status, 2);
+}
+
+TEST_F(Outputs, WhatCannotBeWrittenIsNamedBeforeTheRun) {
+  for (const std::string option : {"--json", "--trace", "--report"}) {
+    const auto ended = run(option + " " + path("no/such/x"));
+    EXPECT_EQ(ended.status, 2) << option;
+    EXPECT_EQ(ended.out, "") << "nothing ran";
+    EXPECT_EQ(ended.err, "engram: error: " + option + " " + path("no/such/x") +
+                             ": cannot be written: No such file or directory\n");
+    const auto folder = run(option + " " + dir_.string());
+    EXPECT_EQ(folder.status, 2);
+    EXPECT_NE(folder.err.find("it is a folder"), std::string::npos) << folder.err;
+  }
+  // A run that fails leaves what was there, and no empty file.
+  std::ofstream(dir_ / "kept") << "old";
+  EXPECT_EQ(run("--set fetch.tokens=-1 --json " + path("kept") + " --report " + path("new")).status,
+            2);
+  EXPECT_EQ(read_file(dir_ / "kept"), "old");
+  EXPECT_FALSE(fs::exists(dir_ / "new"));
+}
+
+TEST_F(Outputs, AWrongSeedIsNamedAsItWasTyped) {
+  const auto ended = run("--seed -1");
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.err.find("--set"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("--seed -1: key 'run.seed': -1 is too small"), std::string::npos)
+      << ended.err;
+  EXPECT_NE(run("--backend sin").err.find("--backend sin: key 'run.backend'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace engram::tools

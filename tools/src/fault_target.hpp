@@ -1,0 +1,31 @@
+// What a fault hits, read from its text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engram/tools/scenario.hpp"
+
+namespace engram::tools {
+
+struct RanksTarget {
+  std::vector<Rank> ranks;    ///< one; of memory_node_gone all of the node
+  std::optional<QpIndex> qp;  ///< nic_error on one QP
+};
+struct RowTarget {
+  LayerIndex layer;
+  std::uint64_t row = 0;
+};
+struct LinkTarget {
+  std::string name;
+};
+using FaultTarget = std::variant<RanksTarget, RowTarget, LinkTarget>;
+
+/// Errors: invalid_argument, saying what this kind accepts; the caller puts the place in front.
+/// Whether a link or a row exists is for whoever knows the network or the table.
+[[nodiscard]] Result<FaultTarget> parse_target(const Scenario& scenario, const Fault& fault);
+
+}  // namespace engram::tools
