@@ -1,5 +1,5 @@
 // What the fabric tells: bytes move, requests complete, timers and loads end.
-#include <cstring>
+#include <utility>
 
 #include "engram/core/row_pattern.hpp"
 #include "executor.hpp"

@@ -18,9 +18,8 @@ ExitStatus bench(const BenchArguments& arguments, Console& console) {
     return report_error(console, fine.error());
   }
   std::ostream& lines = is_standard_output(arguments.json) ? console.err : console.out;
-  const auto outcome =
-      bench_fetch(arguments.request, console.environment,
-                  [&](std::string_view line) { lines << line << std::flush; });
+  const auto outcome = bench_fetch(arguments.request, console.environment,
+                                   [&](std::string_view line) { lines << line << std::flush; });
   if (!outcome) return report_error(console, outcome.error());
   for (const std::string& skipped : outcome->skipped) lines << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
