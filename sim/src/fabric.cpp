@@ -1,7 +1,6 @@
 #include "engram/sim/fabric.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "background.hpp"
 #include "fabric_options.hpp"
@@ -9,19 +8,6 @@
 #include "nic.hpp"
 
 namespace engram::sim {
-namespace {
-
-/// Requests of a flow that travel as one: an engine turns to another flow after 1.4 us at 45 M/s.
-constexpr std::uint64_t kMostInPiece = 64;
-/// Of which so many belong to one QP: the reads that it keeps in flight.
-constexpr double kOfEachQp = 16;
-
-std::uint64_t fullest_qp(const FlowRequest& flow) {
-  const std::uint64_t qps = std::max(1u, flow.qps);
-  return std::max((flow.count + qps - 1) / qps, flow.most_on_one_qp);
-}
-
-}  // namespace
 
 class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink {
  public:
@@ -162,7 +148,6 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
   }
 
   Result<void> bulk_flow(const FlowRequest& flow);
-  void set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew);
   Picos unloaded_time(Rank local, Rank remote, const Request& request) const;
 
   Engine& engine_;
@@ -236,17 +221,7 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                            .plane = flow.plane % planes});
   if (!opened.has_value()) return tl::unexpected(opened.error());
   Qp& queue = qps_[*opened];
-  // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
-  // about a packet of payload at most. The last piece is what is left: it ends no later for the
-  // cut.
-  const std::uint64_t by_bytes =
-      std::max<std::uint64_t>(1, nics_.segment / std::max<std::uint64_t>(1, flow.bytes_each));
-  const double most = static_cast<double>(std::min(kMostInPiece, by_bytes));
-  const double turns = static_cast<double>(fullest_qp(flow)) / std::min(kOfEachQp, most / qps);
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
-  const std::uint64_t by_depth = (flow.count + queue.options.depth - 1) / queue.options.depth;
-  const std::uint64_t piece = std::max({std::uint64_t{1}, wanted, by_depth});
+  const std::uint64_t piece = piece_of(flow, nics_.segment, queue.options.depth);
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {
@@ -273,33 +248,18 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   }
   if (faults_.dead(flow.local)) return {};
   const Picos rung = requester_.ring_flow(*opened, std::max<std::uint64_t>(1, flow.doorbells));
-  set_pace(queue, flow, std::max(flow.issued_over, rung - context_.now), held == 0);
-  return {};
-}
-
-// The roofs of the flow alone. It ends with its fullest QP, as if it had count / fullest of them.
-void Fabric::Impl::set_pace(Qp& queue, const FlowRequest& flow, Picos issued_over, bool anew) {
-  const auto count = static_cast<std::int64_t>(flow.count);
-  const auto fullest = static_cast<std::int64_t>(fullest_qp(flow));
-  FlowPace& pace = qps_.pace(queue);
-  if (anew) {
-    pace = {};
-    pace.issued_from = pace.window_from = context_.now;
+  FlowLimits limits{.now = context_.now, .qp_interval = nics_.costs.qp};
+  limits.issued_over = std::max(flow.issued_over, rung - context_.now);
+  limits.reads_of_a_qp = queue.options.outstanding_reads;
+  if (flow.kind == RequestKind::read || flow.kind == RequestKind::atomic_add) {
+    limits.round_trip = unloaded_time(flow.local, flow.remote,
+                                      {.kind = flow.kind,
+                                       .local_memory = flow.local_memory,
+                                       .remote_memory = flow.remote_memory,
+                                       .bytes = flow.bytes_each});
   }
-  pace.each = std::max(nics_.costs.qp * fullest, issued_over) / count;
-  if (flow.kind != RequestKind::read && flow.kind != RequestKind::atomic_add) return;
-  const Picos round_trip = unloaded_time(flow.local, flow.remote,
-                                         {.kind = flow.kind,
-                                          .local_memory = flow.local_memory,
-                                          .remote_memory = flow.remote_memory,
-                                          .bytes = flow.bytes_each});
-  // The fullest QP sends `reads` of its requests a round trip; what all send at first is the
-  // window.
-  const auto reads = static_cast<std::int64_t>(queue.options.outstanding_reads);
-  const std::int64_t rounds = (fullest + reads - 1) / reads;
-  const std::int64_t window = std::min(count, std::max<std::int64_t>(1, reads * count / fullest));
-  pace.window = static_cast<std::uint64_t>(window);
-  pace.step = count > window ? round_trip * (rounds - 1) / (count - window) : Picos{0};
+  qps_.pace(queue) = pace_of(flow, limits);  // also for what earlier flows have left
+  return {};
 }
 
 Picos Fabric::Impl::unloaded_time(Rank local, Rank remote, const Request& request) const {

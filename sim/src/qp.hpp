@@ -1,12 +1,12 @@
 // Queue pairs: slots, counters, and completions in order.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 
 #include "context.hpp"
+#include "flow_pace.hpp"
 
 namespace engram::sim {
 
@@ -17,29 +17,6 @@ struct RequestNode {
   std::uint8_t holders = 1;  ///< the QP, and a train whose write is not yet seen
   bool done = false, delivered = false;
   Status status = Status::ok;
-};
-
-/// When a flow's requests may start, by the roofs of its own.
-struct FlowPace {
-  std::uint64_t started = 0;      ///< requests
-  Picos issued_from{0}, each{0};  ///< QP ceilings, issuing threads and doorbells
-  Picos window_from{0}, step{0};  ///< reads in flight: after the first window, one each step
-  std::uint64_t window = 0;       ///< requests; 0 = any number
-
-  /// Of the request after `before` others.
-  [[nodiscard]] Picos earliest(std::uint64_t before) const {
-    return std::max(issued_from + each * static_cast<std::int64_t>(before), by_window(before));
-  }
-  [[nodiscard]] Picos by_window(std::uint64_t before) const {
-    const std::uint64_t over = before > window ? before - window : 0;
-    return window_from + step * static_cast<std::int64_t>(over);
-  }
-  /// `count` requests start at `now`. What is issued waits for its turn and is made up for; a place
-  /// in flight that waited is not, beyond these requests themselves.
-  void start(std::uint64_t count, Picos now) {
-    started += count;
-    window_from += std::max(Picos{0}, now - by_window(started - 1));
-  }
 };
 
 struct Qp {

@@ -34,5 +34,32 @@ RC_GTEST_PROP(EventQueue, PopsByTimeThenByOrderOfPushing, ()) {
   }
 }
 
+// What a preview shows is still to come, and each event is shown at most once.
+struct Shown : EventPreview {
+  void soon(std::span<const Event> events) override {
+    for (const Event& event : events) ++times[event.a];
+  }
+  std::map<std::uint32_t, int> times;
+};
+
+TEST(EventQueue, PreviewsWhatIsDenseBeforeItIsPopped) {
+  EventQueue queue;
+  Shown shown;
+  queue.set_preview(&shown);
+  constexpr std::uint32_t kEvents = 5'000;
+  for (std::uint32_t i = 0; i < kEvents; ++i)
+    queue.push(Picos{1'000'000 + i * 700 % 400'000}, 16, i);
+  std::size_t seen_before = 0;
+  std::int64_t last = 0;
+  for (std::uint32_t i = 0; i < kEvents; ++i) {
+    const Event event = queue.pop();
+    EXPECT_GE(event.time, last);
+    last = event.time;
+    seen_before += shown.times.count(event.a);
+  }
+  EXPECT_GE(seen_before, kEvents * 9 / 10);
+  for (const auto& [event, times] : shown.times) EXPECT_EQ(times, 1) << event;
+}
+
 }  // namespace
 }  // namespace engram::sim

@@ -95,6 +95,31 @@ INSTANTIATE_TEST_SUITE_P(
                       Scenario{"small_writes", 8, 8, 20'000, 8, false, RequestKind::write_inline}),
     [](const auto& scenario) { return scenario.param.name; });
 
+// One flow of `flow` from rank 0 to rank 1: microseconds until its last completion.
+double time_of_flow(FlowRequest flow) {
+  Rig rig({.profile = cx7(), .topology = single_switch(2), .fidelity = Fidelity::flow});
+  flow.local = {0};
+  flow.remote = {1};
+  flow.bytes_each = 256;
+  const auto result =
+      rig.run_until(flow.count, [&] { EXPECT_TRUE(rig.fabric->bulk_flow(flow).has_value()); });
+  EXPECT_TRUE(result.has_value());
+  return to_micros(rig.client.last_completion);
+}
+
+TEST(Flow, TakesTheTimeOfItsLowestRoof) {
+  const double round_trip = time_of_flow({.count = 1});
+  // The NIC starts 45 M reads/s, however many QPs there are beyond that.
+  EXPECT_NEAR(time_of_flow({.count = 9'000, .qps = 64}), 200 + round_trip, 4);
+  // One QP keeps 16 in flight.
+  EXPECT_NEAR(time_of_flow({.count = 1'600}), 100 * round_trip, 0.03 * 100 * round_trip);
+  // Four QPs, of which one has half of the reads: it ends last.
+  EXPECT_NEAR(time_of_flow({.count = 1'600, .qps = 4, .most_on_one_qp = 800}), 50 * round_trip,
+              0.03 * 50 * round_trip);
+  // The issuing threads ring for the last one after 500 us.
+  EXPECT_NEAR(time_of_flow({.count = 1'600, .qps = 64, .issued_over = 500us}), 500 + round_trip, 5);
+}
+
 class WritingObserver : public Observer {
  public:
   void span(Track t, std::string_view name, Picos begin, Picos end, std::uint64_t id) override {

@@ -83,7 +83,7 @@ def main():
         out += panel(f"{title}, {most:,} gets a rank", "ranks", unit,
                      {n: [(r["ranks"], r[what]) for r in v] for n, v in ranks.items()},
                      column * WIDTH, 0)
-        out += panel(f"{title}, " + ", ".join(f"{n} {v[0]['ranks']}" for n, v in gets.items()) +
+        out += panel(f"{title}, " + " / ".join(str(v[0]["ranks"]) for v in gets.values()) +
                      " ranks", "gets a rank", unit,
                      {n: [(r["gets"], r[what]) for r in v] for n, v in gets.items()},
                      column * WIDTH, HEIGHT)
