@@ -1,6 +1,7 @@
 #include "network.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engram/model/ecmp.hpp"
 
@@ -109,7 +110,7 @@ void Network::send(const Message& message) {
     // As a NIC does, a flow that is controlled is held back before the port, not in it: what stands
     // in the port can no longer be slowed.
     if (flow != kNone && (paced_[flow].queue.first != kNone || congestion_.limits(flow) ||
-                          backlog(message.source, message.lane) > kBacklog)) {
+                          !has_room(message.source, message.lane))) {
       wait_for_pace(flow, index);
     } else {
       enter(message.source, index);
@@ -134,37 +135,60 @@ void Network::wait_for_pace(std::uint32_t flow, std::uint32_t index) {
     packets_[paced.queue.last].next = index;
   }
   paced.queue.last = index;
-  if (paced.scheduled) return;
+  if (paced.scheduled || paced.waits) return;
   paced.scheduled = true;
   context_.push(std::max(context_.now, paced.next), EventKind::paced, flow);
 }
 
+// Its pace allows the next packet; the port may not. Flows that wait for room get it in turn.
 void Network::on_paced(std::uint32_t flow) {
   Paced& paced = paced_[flow];
-  const std::uint32_t index = paced.queue.first;
+  paced.scheduled = false;
   const std::uint32_t source = congestion_.source(flow);
-  if (const std::uint64_t held = backlog(source, packets_[index].lane); held > kBacklog) {
-    const Picos drains = ports_[only_out_[source]].wire(held - kBacklog / 2);
-    return context_.push(context_.now + drains, EventKind::paced, flow);
+  const std::uint8_t lane = packets_[paced.queue.first].lane;
+  if (has_room(source, lane)) return release(flow);
+  Queue& waiters = lanes_[only_out_[source] * num_lanes_ + lane].waiters;
+  if (waiters.first == kNone) {
+    waiters.first = flow;
+  } else {
+    paced_[waiters.last].next_waiter = flow;
   }
+  waiters.last = flow;
+  paced.waits = true;
+}
+
+void Network::release(std::uint32_t flow) {
+  Paced& paced = paced_[flow];
+  const std::uint32_t index = paced.queue.first;
   paced.queue.first = packets_[index].next;
   packets_[index].next = kNone;
   paced.next = context_.now + congestion_.pace(flow, packets_[index].bytes);
   paced.scheduled = paced.queue.first != kNone;
   if (paced.scheduled) context_.push(paced.next, EventKind::paced, flow);
   packets_[index].tail = std::max(packets_[index].tail, context_.now);
-  enter(source, index);
+  enter(congestion_.source(flow), index);
+}
+
+void Network::release_waiters(Lane& lane, bool all) {
+  while (lane.waiters.first != kNone && (all || lane.queued <= kBacklog)) {
+    const std::uint32_t flow = lane.waiters.first;
+    lane.waiters.first = std::exchange(paced_[flow].next_waiter, kNone);
+    paced_[flow].waits = false;
+    release(flow);
+  }
+}
+
+bool Network::has_room(std::uint32_t vertex, std::uint8_t lane) const {
+  const std::uint32_t link = only_out_[vertex];
+  if (link == kNone) return true;
+  const Lane& port = lanes_[link * num_lanes_ + lane];
+  return port.waiters.first == kNone && port.queued <= kBacklog;
 }
 
 bool Network::backlogged(std::uint32_t source, std::uint8_t lane, std::uint64_t key) const {
   if (!congestion_.on()) return false;
   const auto flow = congestion_.find(key);
-  return (flow && paced_[*flow].queue.first != kNone) || backlog(source, lane) > kBacklog;
-}
-
-std::uint64_t Network::backlog(std::uint32_t vertex, std::uint8_t lane) const {
-  const std::uint32_t link = only_out_[vertex];
-  return link == kNone ? 0 : lanes_[link * num_lanes_ + lane].queued;
+  return flow ? paced_[*flow].queue.first != kNone : !has_room(source, lane);
 }
 
 // Inside one NIC: no link, but its port's pace.
@@ -278,6 +302,7 @@ void Network::transmit(std::uint32_t link, Lane& lane) {
   packet.tail = std::max(port.free_at, packet.tail) + port.latency;
   context_.push(context_.now + port.latency, EventKind::arrive, index);
   if (buffer != kNone) on_credit(buffer, packet.bytes);
+  if (congestion_.on()) release_waiters(lane, false);
 }
 
 void Network::on_credit(std::uint32_t buffer, std::uint64_t bytes) {
@@ -359,6 +384,7 @@ void Network::set_link(std::uint32_t link, bool up) {
       ++ports_[link].missed;
       lose(index);
     }
+    release_waiters(lane, true);  // to be lost as well
   }
 }
 
