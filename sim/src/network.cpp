@@ -10,10 +10,6 @@ namespace {
 // A batch or a flow moves as few large pieces; still small beside a port's buffer.
 constexpr std::uint64_t kLargeSegment = 16 * 1024;
 
-/// Bytes of a sender's port and lane above which traffic that is merely offered stays away: a few
-/// packets, so that the port never runs dry.
-constexpr std::uint64_t kBacklog = 16 * 1024;
-
 const char* name_of(PacketKind kind) {
   switch (kind) {
     case PacketKind::request:
@@ -107,7 +103,7 @@ void Network::send(const Message& message) {
     // As a NIC does, a flow that is controlled is held back before the port, not in it: what stands
     // in the port can no longer be slowed.
     if (flow != kNone && (paced_[flow].queue.first != kNone || congestion_.limits(flow) ||
-                          backlog(message.source, message.lane) > kBacklog)) {
+                          !has_room(message.source, message.lane))) {
       wait_for_pace(flow, index);
     } else {
       enter(message.source, index);
@@ -122,47 +118,6 @@ void Network::enter(std::uint32_t vertex, std::uint32_t index) {
   } else {
     enqueue(link, index);
   }
-}
-
-void Network::wait_for_pace(std::uint32_t flow, std::uint32_t index) {
-  Paced& paced = paced_[flow];
-  if (paced.queue.first == kNone) {
-    paced.queue.first = index;
-  } else {
-    packets_[paced.queue.last].next = index;
-  }
-  paced.queue.last = index;
-  if (paced.scheduled) return;
-  paced.scheduled = true;
-  context_.push(std::max(context_.now, paced.next), EventKind::paced, flow);
-}
-
-void Network::on_paced(std::uint32_t flow) {
-  Paced& paced = paced_[flow];
-  const std::uint32_t index = paced.queue.first;
-  const std::uint32_t source = congestion_.source(flow);
-  if (const std::uint64_t held = backlog(source, packets_[index].lane); held > kBacklog) {
-    const Picos drains = ports_[only_out_[source]].wire(held - kBacklog / 2);
-    return context_.push(context_.now + drains, EventKind::paced, flow);
-  }
-  paced.queue.first = packets_[index].next;
-  packets_[index].next = kNone;
-  paced.next = context_.now + congestion_.pace(flow, packets_[index].bytes);
-  paced.scheduled = paced.queue.first != kNone;
-  if (paced.scheduled) context_.push(paced.next, EventKind::paced, flow);
-  packets_[index].tail = std::max(packets_[index].tail, context_.now);
-  enter(source, index);
-}
-
-bool Network::backlogged(std::uint32_t source, std::uint8_t lane, std::uint64_t key) const {
-  if (!congestion_.on()) return false;
-  const auto flow = congestion_.find(key);
-  return (flow && paced_[*flow].queue.first != kNone) || backlog(source, lane) > kBacklog;
-}
-
-std::uint64_t Network::backlog(std::uint32_t vertex, std::uint8_t lane) const {
-  const std::uint32_t link = only_out_[vertex];
-  return link == kNone ? 0 : lanes_[link * num_lanes_ + lane].queued;
 }
 
 // Inside one NIC: no link, but its port's pace.
@@ -276,6 +231,7 @@ void Network::transmit(std::uint32_t link, Lane& lane) {
   packet.tail = std::max(port.free_at, packet.tail) + port.latency;
   context_.push(context_.now + port.latency, EventKind::arrive, index);
   if (buffer != kNone) on_credit(buffer, packet.bytes);
+  if (congestion_.on()) release_waiters(lane, false);
 }
 
 void Network::on_credit(std::uint32_t buffer, std::uint64_t bytes) {
@@ -357,6 +313,7 @@ void Network::set_link(std::uint32_t link, bool up) {
       ++ports_[link].missed;
       lose(index);
     }
+    release_waiters(lane, true);  // to be lost as well
   }
 }
 

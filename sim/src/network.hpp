@@ -99,6 +99,7 @@ class Network {
   // not stand behind a thousand requests that wait for credits. A switch uses the first queue only.
   struct Lane {
     Queue queues[2];
+    Queue waiters;  // flows that congestion control holds back until there is room
     std::uint8_t turn = 0;
     std::int64_t deficit = 0;
     std::uint64_t held = 0;    // bytes in the buffer at the far end of the link
@@ -109,8 +110,10 @@ class Network {
     [[nodiscard]] std::uint32_t head() const { return queues[next()].first; }
   };
 
-  /// Bytes that wait in the port of a NIC with one port.
-  [[nodiscard]] std::uint64_t backlog(std::uint32_t vertex, std::uint8_t lane) const;
+  /// Whether the port of a NIC takes another packet of a controlled flow.
+  [[nodiscard]] bool has_room(std::uint32_t vertex, std::uint8_t lane) const;
+  void release(std::uint32_t flow);
+  void release_waiters(Lane& lane, bool all);
   void enter(std::uint32_t vertex, std::uint32_t packet);
   void wait_for_pace(std::uint32_t flow, std::uint32_t packet);
   void enqueue(std::uint32_t link, std::uint32_t packet);
@@ -130,7 +133,8 @@ class Network {
   struct Paced {
     Queue queue;
     Picos next{0};
-    bool scheduled = false;
+    bool scheduled = false, waits = false;  // for its pace; for room in its port
+    std::uint32_t next_waiter = kNone;      // flow
   };
 
   Context& context_;

@@ -25,7 +25,7 @@ struct Case {
   Fidelity fidelity = Fidelity::message;
   Net net = Net::one_switch;
   std::uint32_t spines = 2, planes = 1;  // of `port` each
-  bool adaptive = false;
+  bool adaptive = false, controlled = false;
   std::uint64_t luck = 0;     // where a hash leads
   std::vector<Fault> faults;  // none of them kills rank 0
   bool only_rank_0_sends = false;
@@ -37,7 +37,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
       << " bytes " << c.bytes << " port " << c.port << " rate " << c.rate << " qp_rate "
       << c.qp_rate << " pcie " << c.pcie << " buffer " << c.buffer << " seed " << c.seed << " "
       << kNets[static_cast<int>(c.net)] << " spines " << c.spines << " planes " << c.planes
-      << (c.adaptive ? " adaptive" : " ecmp");
+      << (c.adaptive ? " adaptive" : " ecmp") << (c.controlled ? " dcqcn" : "");
   for (const Fault& f : c.faults) {
     out << " [" << name_of(f.kind) << " at " << to_micros(f.at) << " rank " << f.rank.value
         << " link " << f.link.value << "]";
@@ -86,6 +86,20 @@ FabricOptions options_of(const Case& c) {
   if (c.adaptive) o.routing = Routing::adaptive;
   if (c.seed != 0) o.perturbation = {c.seed, 500ns, 500ns, 500ns, true};
   o.ecmp_seed = c.luck;
+  if (c.controlled) {  // quick to mark, quick to recover
+    o.congestion = Congestion::dcqcn;
+    o.profile.congestion = {.mark_from = Bytes{2'000},
+                            .mark_full = Bytes{20'000},
+                            .mark_one_in = 10,
+                            .gain_one_in = 16,
+                            .notify_interval = 5us,
+                            .alpha_interval = 5us,
+                            .step_interval = 5us,
+                            .step_bytes = Bytes{100'000},
+                            .recovery_steps = 3,
+                            .additive_rate = gigabytes_per_second(1),
+                            .hyper_rate = gigabytes_per_second(5)};
+  }
   return o;
 }
 
@@ -161,6 +175,7 @@ Case any_case() {
   c.spines = *rc::gen::element(1u, 2u, 3u);
   c.planes = *rc::gen::element(1u, 2u, 4u);
   c.adaptive = *rc::gen::arbitrary<bool>();
+  c.controlled = *rc::gen::arbitrary<bool>();
   c.ranks = *rc::gen::inRange(2u, 7u);
   if (c.net != Net::one_switch) c.ranks = std::max(4u, c.ranks / 2 * 2);
   c.qps = *rc::gen::inRange(1u, 9u);
@@ -271,6 +286,7 @@ const char* const kResources[] = {"port",    "rate", "depth",  "qps",   "outstan
 RC_GTEST_PROP(Fetch, MoreOfAnythingNeverSlowsIt, ()) {
   Case c = any_case();
   c.buffer = std::max<std::uint64_t>(c.buffer, 1 << 16);  // two packets of buffer stall at random
+  c.controlled = false;                                   // slows on purpose
   int what = *rc::gen::inRange(0, 9);
   // What may be in flight is no resource of a lossless network of several switches: more of it
   // fills buffers and blocks heads of lines (10 % were seen on rails of 3 GB/s). There, rates and
