@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,11 +30,26 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
+/// This process's own, gone with it: two runs of the suite on one machine must not share files.
+inline const std::filesystem::path& scratch_folder() {
+  struct Folder {
+    std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
+                                 ("engram_scenarios_" + std::to_string(::getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() {
+      std::error_code ignored;
+      std::filesystem::remove_all(path, ignored);
+    }
+  };
+  static const Folder folder;
+  return folder.path;
+}
+
 inline std::string scratch(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string file = std::string(test != nullptr ? test->name() : "suite") + "_" + name;
   std::replace(file.begin(), file.end(), '/', '_');  // of a test with a parameter
-  return (std::filesystem::path(testing::TempDir()) / ("engram_" + file)).string();
+  return (scratch_folder() / file).string();
 }
 
 /// `arguments` as a shell would take them.
