@@ -114,7 +114,7 @@ if [ -n "$plugin" ]; then
   step network_run 40 "${two_domains[@]}" "$engram" launch -n 2 -- "$engram" run $pair \
     --backend nccl --set cluster.nodes=2 --set cluster.gpus_per_node=1 --json "$out/run_network.json"
   step network_bench 60 "${two_domains[@]}" "$engram" bench fetch --only stream --host-gib 0 \
-    --json "$out/bench_network.json"
+    --json "$out/stream_network.json"
 fi
 step kernels 60 "$(program kernels_gpu_test)"
 step selftest 60 "$(program nccl_selftest)" --ranks 2 --limit 40 ${nccl:+--nccl "$nccl"}
@@ -147,8 +147,9 @@ lines_of() { grep -oh "{\"$1\".*" "$logs"/*.log 2>/dev/null; }
 {
   echo "# GPU suite"
   echo
-  echo "On an H200 machine: $gpus. Written by tools/gpu/run_all.sh in $SECONDS s, $RC_PARAMS a"
-  echo "property (under a sanitizer 2 and 5). What is said about it: gpu_suite_notes.md."
+  echo "On an H200 machine: $gpus."
+  echo "Written by tools/gpu/run_all.sh in $SECONDS s, $RC_PARAMS a property (under a sanitizer 2 and"
+  echo "5). What is said about it: gpu_suite_notes.md."
   echo
   echo "| step | state | s | tests and cases passed |"
   echo "|---|---|---|---|"
@@ -172,7 +173,7 @@ lines_of() { grep -oh "{\"$1\".*" "$logs"/*.log 2>/dev/null; }
 } >"$out/gpu_suite.md"
 if [ -s "$out/gather.json" ] && command -v python3 >/dev/null; then
   figures=("$out/gather.json")
-  [ -s "$out/bench_network.json" ] && figures+=("$out/bench_network.json")
+  [ -s "$out/stream_network.json" ] && figures+=("$out/stream_network.json")
   python3 tools/gpu/bench_table.py --machine "an H200 machine, $gpus" \
     --command "tools/gpu/run_all.sh (engram bench fetch)" --notes docs/results/gather_notes.md \
     "${figures[@]}" >"$out/gather.md"

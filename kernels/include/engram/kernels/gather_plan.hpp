@@ -36,7 +36,7 @@ struct GatherShape {
   RowPath path = RowPath::nvlink;  ///< the slowest one in the fetch
 };
 
-/// Few SMs: one block of 1024 threads an SM and 8 chunks a lane group, 128 KiB open an SM: 356 of
+/// Few SMs: a block of 1024 threads (split rows: 896) an SM, 8 chunks a lane group, 128 KiB: 356 of
 /// 371 GB/s on 8 SMs. All SMs: a lane group a row and as many threads as rows need, which saves
 /// the default fetch 0.3 us against 8 chunks and costs nothing at 2^20 rows; but large fetches from
 /// own memory, which wait for latency rather than a link, keep 8 chunks open on all SMs.
