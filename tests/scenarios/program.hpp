@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,11 +30,30 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
+/// A folder of this process alone: several runs of the tests may share a machine.
+class ScratchFolder {
+ public:
+  ScratchFolder()
+      : path_(std::filesystem::path(testing::TempDir()) /
+              ("engram_scenarios_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 inline std::string scratch(const std::string& name) {
+  static const ScratchFolder folder;
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string file = std::string(test != nullptr ? test->name() : "suite") + "_" + name;
   std::replace(file.begin(), file.end(), '/', '_');  // of a test with a parameter
-  return (std::filesystem::path(testing::TempDir()) / ("engram_" + file)).string();
+  return (folder.path() / file).string();
 }
 
 /// `arguments` as a shell would take them.
