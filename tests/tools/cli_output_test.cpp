@@ -2,6 +2,7 @@
 // standard output in the place of the text.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -31,7 +32,8 @@ class Outputs : public testing::Test {
   Outputs() {
     dir_ = fs::path(testing::TempDir()) /
            (std::string("engram_outputs_") +
-            testing::UnitTest::GetInstance()->current_test_info()->name());
+            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+            std::to_string(getpid()));
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     std::ofstream(dir_ / "s.toml") << "[fetch]\ntokens = 4\n";

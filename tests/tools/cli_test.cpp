@@ -2,6 +2,7 @@
 // Runs the binary named by ENGRAM_BINARY, whose run_scenario is fake_run.cpp's.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,7 +35,8 @@ class Cli : public testing::Test {
   Cli() {
     dir_ = fs::path(testing::TempDir()) /
            (std::string("engram_cli_") +
-            testing::UnitTest::GetInstance()->current_test_info()->name());
+            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+            std::to_string(getpid()));
     fs::remove_all(dir_);
     fs::create_directories(dir_);
   }
