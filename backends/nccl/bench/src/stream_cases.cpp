@@ -148,8 +148,8 @@ double StreamTable::time_fetch(const IndexSets& indices, const How& how) {
 
 void StreamTable::time_overlap(const IndexSets& indices) {
   const bool network = transport_.grid().num_rdma > 1;
-  // Rows reached by loads hold SMs while they come. Network reads hold none once they are posted, but
-  // where no NIC carries them, the GIN plug-in's copies take what computation leaves.
+  // Rows reached by loads hold SMs while they come. Network reads hold none once they are posted,
+  // but where no NIC carries them, the GIN plug-in's copies take what computation leaves.
   const int fetch_sms = kFetchSms;
   auto fetch = value_of(transport_.prepare(setup_for(indices.count, kFetchSms)));
   const int compute_sms = num_sms_ - fetch_sms;
