@@ -62,6 +62,9 @@ struct SerialWarp {
   std::uint64_t* scratch() { return words.data(); }
   void copy(std::byte*, const std::byte*, std::uint64_t) {}
   void zero(std::byte*, std::uint64_t) {}
+  void copy_fresh(std::byte*, const std::byte*, std::uint64_t) {}
+  void copy_word(std::byte*, const std::byte*) {}
+  void fence() {}
   void add_release(std::int32_t*, std::int32_t) {}
   std::int32_t load_word(std::int32_t*) { return 0; }
   WaitStatus wait_word(std::int32_t*, std::int32_t, Deadline) { return WaitStatus::ok; }

@@ -15,8 +15,8 @@ enum class ErrorKind : std::uint32_t {
   index_out_of_range = 1,  ///< seen = the index, expected = rows of the layer
   wait_timed_out = 2,      ///< seen, expected = the awaited counter or flag
   owner_unreachable = 3,   ///< seen = the owner
-  row_kept_changing = 5,   ///< slot = the read, seen = its version, expected = attempts made
   network_failed = 4,      ///< an operation ended in an error; seen, expected as a wait's
+  row_kept_changing = 5,   ///< slot = the read, seen = its version, expected = attempts made
 };
 
 [[nodiscard]] std::string_view name_of(ErrorKind kind);
