@@ -22,7 +22,9 @@ UnitLists::UnitLists(const FetchPlan& plan, std::span<const RoutedRead> reads, s
             layer * lists_per_layer + std::size_t{first.qp} * units_per_qp_ + first.unit;
         const std::size_t end = std::min<std::size_t>(per_layer, base + plan.chunk);
         for (std::size_t i = base; i < end; ++i) {
-          if (in_layer[i].path == Path::rdma) visit(list + in_layer[i].peer, i);
+          // As in a scan, what is for no peer of the team is no unit's.
+          const bool found = in_layer[i].path == Path::rdma && in_layer[i].peer < plan.num_peers;
+          if (found) visit(list + in_layer[i].peer, i);
         }
       }
     }

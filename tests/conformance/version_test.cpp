@@ -25,7 +25,7 @@ TEST_P(VersionConformance, EveryRowComesInOneVersion) {
     const VersionCase c = *gen::version_case();
     const auto counts = run_version_case(*make(c), c);
     if (!counts) RC_FAIL(counts.error().message);
-    RC_ASSERT(counts->changing == 0u);  // a writer of 24 updates ends before 64 attempts do
+    RC_ASSERT(counts->changing == 0u);  // no writer's few updates take that many attempts
     RC_CLASSIFY(counts->again > 0, "rows read again");
     RC_CLASSIFY(counts->newer > 0, "rows newer than the first version");
     RC_CLASSIFY(c.compat, "all through the network");

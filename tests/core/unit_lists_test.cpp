@@ -122,10 +122,11 @@ RC_GTEST_PROP(UnitLists, AUnitPostsWhatItsScanWouldFind, ()) {
   std::vector<RoutedRead> reads;
   std::uint64_t network = 0;
   for (std::uint64_t n = 0; n < std::uint64_t{layers} * per_layer; ++n) {
-    const auto drawn = *rc::gen::inRange(0u, plan.num_peers + 1);
-    const bool far = drawn < plan.num_peers;
-    network += far;
-    reads.push_back({far ? Path::rdma : Path::host, far ? drawn : 0, n, 0, 8});
+    // The last two: rows that loads reach, and reads for a peer that the team does not have.
+    const auto drawn = *rc::gen::inRange(0u, plan.num_peers + 2);
+    const bool near = drawn == plan.num_peers;
+    network += drawn < plan.num_peers;
+    reads.push_back({near ? Path::host : Path::rdma, near ? 0 : drawn, n, 0, 8});
   }
   const Scanned scanned{&reads, layers};
   const UnitLists lists(plan, reads, layers);

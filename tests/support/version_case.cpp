@@ -112,6 +112,8 @@ class Player {
     args_.storage = Window::storage;
     args_.buffer = Window::buffer;
     args_.batch = case_.batch;
+    // A schedule may give the network one turn in seventeen while a reader by loads never waits.
+    args_.max_attempts = 10'000;
     args_.deadline = kDeadline;
     args_.defects = defects_;
     return write_initial();
