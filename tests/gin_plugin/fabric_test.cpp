@@ -350,6 +350,25 @@ TEST(Errors, VaSignalsEndTheirWaits) {
   }
 }
 
+// Memory of the device outlives a fabric that could not connect and took the device with it.
+TEST(Errors, SharedMemoryOutlivesAFailedConnect) {
+  Settings settings = World::quiet_settings();
+  std::array<std::byte, abi::kHandleBytes> mine{}, foreign{};
+  auto listener = open_listener(settings, mine);
+  ASSERT_TRUE(listener.has_value());
+  foreign.fill(std::byte{0x5a});
+  auto device = make_host_device({});
+  auto memory = device->allocate_shared(Bytes{4096});
+  ASSERT_TRUE(memory.has_value());
+  const std::byte* handles[2] = {mine.data(), foreign.data()};
+  const auto fabric = Fabric::connect(std::move(device), settings, **listener, handles, Rank{0},
+                                      [](bool, const std::string&) {});
+  ASSERT_FALSE(fabric.has_value());
+  EXPECT_EQ(fabric.error().code, ErrorCode::invalid_argument);
+  memory->get()[4095] = std::byte{1};
+  memory->reset();
+}
+
 TEST(Errors, APeerThatDiesIsTold) {
   for (const Transport transport : {Transport::automatic, Transport::tcp}) {
     World w;

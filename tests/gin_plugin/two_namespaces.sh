@@ -30,9 +30,16 @@ theirs=$?
 rm -f "$folder"/rank*
 unset ENGRAM_GIN_SECRET
 ip netns exec $b env ENGRAM_GIN_ADDRESS=10.77.0.2 ENGRAM_GIN_EXCHANGE_MS=3000 "$peer" 1 2 "$folder" \
-  2>"$folder/refused" && exit 1 &
+  2>"$folder/refused" &
 refused=$!
 ip netns exec $a env ENGRAM_GIN_ADDRESS=10.77.0.1 ENGRAM_GIN_EXCHANGE_MS=3000 "$peer" 0 2 "$folder" \
-  2>/dev/null && exit 1
+  2>/dev/null
+mine=$?
 wait $refused
+theirs=$?
+# 1 is an error that was told; a crash has another status.
+if [ $mine -ne 1 ] || [ $theirs -ne 1 ]; then
+  echo "without a secret the ranks ended with $mine and $theirs, not with 1 and 1"
+  exit 1
+fi
 grep -q ENGRAM_GIN_SECRET "$folder/refused"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "engram/gin_plugin/device.hpp"
@@ -117,11 +118,12 @@ class PlainDevice final : public HostDevice {
     auto memory = SharedMemory::create(size);
     if (!memory) return tl::unexpected(memory.error());
     std::byte* data = memory->bytes().data();
-    const std::lock_guard lock(mutex_);
-    shared_.emplace(data, std::move(*memory));
-    return Block(data, [this](std::byte* p) {
-      const std::lock_guard guard(mutex_);
-      shared_.erase(p);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->memory.emplace(data, std::move(*memory));
+    // A block may outlive the device, which goes with a fabric that could not connect.
+    return Block(data, [shared = shared_](std::byte* p) {
+      const std::lock_guard guard(shared->mutex);
+      shared->memory.erase(p);
     });
   }
 
@@ -129,9 +131,9 @@ class PlainDevice final : public HostDevice {
     std::vector<ExportedSegment> segments(1);
     segments[0].size = size.count;
     segments[0].on_host = options_.other_memory_on_host;
-    const std::lock_guard lock(mutex_);
-    auto after = shared_.upper_bound(data);
-    if (after == shared_.begin()) return segments;
+    const std::lock_guard lock(shared_->mutex);
+    auto after = shared_->memory.upper_bound(data);
+    if (after == shared_->memory.begin()) return segments;
     const auto& [base, memory] = *std::prev(after);
     const auto offset = static_cast<std::uint64_t>(data - base);
     if (offset + size.count > memory.bytes().size()) return segments;
@@ -154,9 +156,13 @@ class PlainDevice final : public HostDevice {
   }
 
  private:
+  struct Shared {
+    std::mutex mutex;
+    std::map<std::byte*, SharedMemory> memory;  ///< by first byte
+  };
+
   HostDeviceOptions options_;
-  std::mutex mutex_;
-  std::map<std::byte*, SharedMemory> shared_;
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 
 }  // namespace
