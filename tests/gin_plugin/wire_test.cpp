@@ -1,5 +1,6 @@
 // What comes off a socket is an operation or an error, never a crash, and a stranger gets nothing.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <sys/socket.h>
@@ -94,7 +95,7 @@ TEST_P(Handshake, SameSecretConnects) {
   std::thread other([&] {
     dialled = dial(listener->endpoint(), GetParam(), Rank{3}, Channel::data, "secret", soon());
   });
-  auto accepted = listener->accept("secret", soon());
+  auto accepted = listener->accept("secret", soon(), {});
   other.join();
   ASSERT_TRUE(accepted.has_value()) << accepted.error().message;
   ASSERT_TRUE(dialled.has_value()) << dialled.error().message;
@@ -109,9 +110,15 @@ TEST_P(Handshake, AnotherSecretDoesNot) {
   std::thread other([&] {
     dialled = dial(listener->endpoint(), GetParam(), Rank{3}, Channel::data, "guess", soon());
   });
-  auto accepted = listener->accept("secret", soon(700));
+  std::vector<std::string> remarks;
+  auto accepted = listener->accept("secret", soon(700),
+                                   [&](const std::string& text) { remarks.push_back(text); });
   other.join();
-  EXPECT_FALSE(accepted.has_value());
+  ASSERT_FALSE(accepted.has_value());
+  // The listening side says it as well, at once and in its error.
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_NE(remarks[0].find("rank 3 ended at the proof of the job's secret"), std::string::npos);
+  EXPECT_NE(accepted.error().message.find(remarks[0]), std::string::npos);
   ASSERT_FALSE(dialled.has_value());
   EXPECT_EQ(dialled.error().code, ErrorCode::invalid_argument);
 }
@@ -129,9 +136,70 @@ TEST_P(Handshake, StrangersAreDropped) {
     EXPECT_TRUE(
         dial(listener->endpoint(), GetParam(), Rank{1}, Channel::control, "", soon()).has_value());
   });
-  auto accepted = listener->accept("", soon(8000));
+  auto accepted = listener->accept("", soon(8000), {});
   other.join();
   ASSERT_TRUE(accepted.has_value()) << accepted.error().message;
+}
+
+FileHandle silent_stranger(const Endpoint& to) {
+  FileHandle socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(to.address);
+  address.sin_port = htons(to.port);
+  EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return socket;
+}
+
+// Connections that say nothing, or stop after half a greeting, delay no rank of the job.
+TEST_P(Handshake, IdleStrangersDelayNobody) {
+  auto listener = Listener::open(loopback("secret"));
+  ASSERT_TRUE(listener.has_value());
+  std::vector<FileHandle> idle;
+  for (int i = 0; i < 20; ++i) {
+    idle.push_back(silent_stranger(listener->endpoint()));
+    const std::array<std::byte, 7> half{};
+    if (i % 2 == 1) {
+      EXPECT_TRUE(write_all(idle.back().get(), half, soon()).has_value());
+    }
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread other([&] {
+    for (const Channel channel : {Channel::control, Channel::data}) {
+      EXPECT_TRUE(dial(listener->endpoint(), GetParam(), Rank{3}, channel, "secret", soon()));
+    }
+  });
+  for (int i = 0; i < 2; ++i) {
+    auto accepted = listener->accept("secret", soon(), {});
+    EXPECT_TRUE(accepted.has_value()) << accepted.error().message;
+  }
+  other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
+// More strangers than the lobby holds: the oldest go, the rank that comes last is served.
+TEST_P(Handshake, ManyStrangersAreBoundedOldestFirst) {
+  auto listener = Listener::open(loopback("secret"));
+  ASSERT_TRUE(listener.has_value());
+  std::vector<FileHandle> idle;
+  for (std::size_t i = 0; i < Lobby::kMaxUnproven + 10; ++i) {
+    idle.push_back(silent_stranger(listener->endpoint()));
+  }
+  const auto none = listener->accept("secret", soon(200), {});  // takes them all in
+  EXPECT_FALSE(none.has_value());
+  std::size_t closed = 0;
+  for (const auto& stranger : idle) {
+    std::byte got{};
+    closed += recv(stranger.get(), &got, 1, MSG_DONTWAIT) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(closed, 10u);
+  std::byte got{};
+  EXPECT_EQ(recv(idle.front().get(), &got, 1, MSG_DONTWAIT), 0) << "the oldest goes first";
+  std::thread other([&] {
+    EXPECT_TRUE(dial(listener->endpoint(), GetParam(), Rank{3}, Channel::data, "secret", soon()));
+  });
+  EXPECT_TRUE(listener->accept("secret", soon(), {}).has_value());
+  other.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Sockets, Handshake, ::testing::Values(true, false),

@@ -75,7 +75,9 @@ Result<void> FabricImpl::set_up(Listener& listener, std::span<const std::byte* c
   for (std::size_t r = 0; r < handles.size(); ++r) {
     std::memcpy(&endpoints[r], handles[r], sizeof(Endpoint));
   }
-  auto mesh = Mesh::connect(listener, endpoints, self, settings_);
+  auto mesh = Mesh::connect(listener, endpoints, self, settings_, [this](const std::string& text) {
+    say_(true, fmt::format("still waiting for ranks: {}", text));
+  });
   if (!mesh) return tl::unexpected(mesh.error());
   mesh_ = std::move(*mesh);
   regions_ = std::make_unique<Regions>(*device_, *mesh_, settings_);

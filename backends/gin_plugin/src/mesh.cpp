@@ -31,6 +31,21 @@ Deadline after(Nanos limit) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
 }
 
+/// A listener with too many strangers at its door may close a rank's connection as well; one whose
+/// process is gone refuses the next attempt, which ends this.
+Result<FileHandle> dial_patiently(const Endpoint& to, bool use_unix, Rank self, Channel channel,
+                                  const std::string& secret, Deadline deadline) {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  for (;;) {
+    auto socket = dial(to, use_unix, self, channel, secret, deadline);
+    if (socket || socket.error().code != ErrorCode::peer_lost ||
+        std::chrono::steady_clock::now() + kPause >= deadline) {
+      return socket;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 }  // namespace
 
 struct Mesh::Io {
@@ -40,7 +55,8 @@ struct Mesh::Io {
 };
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const Endpoint> endpoints,
-                                            Rank self, const Settings& settings) {
+                                            Rank self, const Settings& settings,
+                                            const Remark& remark) {
   std::unique_ptr<Mesh> mesh(new Mesh);
   mesh->self_ = self;
   mesh->exchange_limit_ = settings.exchange_limit;
@@ -61,14 +77,19 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(Listener& listener, std::span<const 
   for (std::uint32_t r = 0; r < self.value; ++r) {
     Peer& peer = *mesh->peers_[r];
     for (const Channel channel : {Channel::control, Channel::data}) {
-      auto socket = dial(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
+      auto socket =
+          dial_patiently(endpoints[r], peer.same_host, self, channel, settings.secret, deadline);
       if (!socket) return within(socket.error(), "rank ", self.value, " to rank ", r);
       (channel == Channel::control ? peer.control : peer.data) = std::move(*socket);
     }
   }
   std::size_t missing = 2 * (endpoints.size() - self.value - 1);
+  bool told = false;  // strangers could make it many
+  const Remark once = [&](const std::string& text) {
+    if (!std::exchange(told, true)) remark(text);
+  };
   while (missing > 0) {
-    auto accepted = listener.accept(settings.secret, deadline);
+    auto accepted = listener.accept(settings.secret, deadline, once);
     if (!accepted) {
       return within(accepted.error(), "rank ", self.value, " still lacks ", missing,
                     " connections from higher ranks");

@@ -27,9 +27,11 @@ class Mesh {
   using OnLost = std::function<void(Rank, Error)>;
 
   /// Collective: returns once this rank has a control and a data connection to every other.
+  /// `remark` hears, once, of a peer that did not prove to know the secret.
   [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(Listener& listener,
                                                              std::span<const Endpoint> endpoints,
-                                                             Rank self, const Settings& settings);
+                                                             Rank self, const Settings& settings,
+                                                             const Remark& remark);
   ~Mesh();
 
   /// Starts the thread that listens to the peers; exchanges need it. Once.

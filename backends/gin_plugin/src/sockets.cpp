@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,8 +18,6 @@
 
 namespace engram::gin_plugin {
 namespace {
-
-constexpr auto kHandshakeLimit = std::chrono::seconds(5);
 
 Result<void> wait_for(int fd, short events, Deadline deadline) {
   for (;;) {
@@ -38,40 +34,6 @@ Result<void> wait_for(int fd, short events, Deadline deadline) {
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
-}
-
-struct Hello {
-  std::uint32_t magic = Endpoint::kMagic;
-  std::uint16_t version = Endpoint::kVersion;
-  std::uint16_t reserved = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t channel = 0;
-  std::array<std::byte, 16> nonce{};
-};
-struct Challenge {
-  std::array<std::byte, 16> nonce{};
-  Digest proof{};
-};
-
-void fill_random(std::span<std::byte> bytes) {
-  const auto got = getrandom(bytes.data(), bytes.size(), 0);
-  require(got == static_cast<ssize_t>(bytes.size()), "getrandom gives small requests whole");
-}
-
-Digest job_key(const Endpoint& endpoint, const std::string& secret) {
-  std::vector<std::byte> text(endpoint.token.begin(), endpoint.token.end());
-  const auto tail = std::as_bytes(std::span(secret));
-  text.insert(text.end(), tail.begin(), tail.end());
-  return sha256(text);
-}
-
-/// `side` keeps a proof from being played back to its sender.
-Digest proof(const Digest& key, char side, const Hello& hello, const Challenge& challenge) {
-  std::vector<std::byte> text{static_cast<std::byte>(side)};
-  const auto a = bytes_of(hello);
-  text.insert(text.end(), a.begin(), a.end());
-  text.insert(text.end(), challenge.nonce.begin(), challenge.nonce.end());
-  return hmac_sha256(key, text);
 }
 
 sockaddr_un abstract_address(const Endpoint& endpoint, socklen_t& length) {
@@ -123,39 +85,6 @@ Digest host_identity() {
   return sha256(std::as_bytes(std::span(text)));
 }
 
-void set_no_delay(int fd) {
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails on UNIX sockets: no matter
-}
-
-Result<Accepted> greet(FileHandle socket, const Endpoint& self, const std::string& secret,
-                       Deadline deadline) {
-  Hello hello;
-  auto ok = read_exactly(socket.get(), std::as_writable_bytes(std::span(&hello, 1)), deadline);
-  if (!ok) return tl::unexpected(ok.error());
-  if (hello.magic != Endpoint::kMagic || hello.version != Endpoint::kVersion ||
-      (hello.channel != 1 && hello.channel != 2)) {
-    return fail(ErrorCode::invalid_argument, "a greeting of another protocol");
-  }
-  const Digest key = job_key(self, secret);
-  Challenge challenge;
-  fill_random(challenge.nonce);
-  challenge.proof = proof(key, 'L', hello, challenge);
-  ok = write_all(socket.get(), bytes_of(challenge), deadline);
-  if (!ok) return tl::unexpected(ok.error());
-  Digest answer{};
-  ok = read_exactly(socket.get(), answer, deadline);
-  if (!ok) return tl::unexpected(ok.error());
-  if (!equal(answer, proof(key, 'D', hello, challenge))) {
-    return fail(ErrorCode::invalid_argument, "a connection that does not know the job's secret");
-  }
-  const std::byte welcome{1};
-  ok = write_all(socket.get(), std::span(&welcome, 1), deadline);
-  if (!ok) return tl::unexpected(ok.error());
-  set_no_delay(socket.get());
-  return Accepted{Rank{hello.rank}, static_cast<Channel>(hello.channel), std::move(socket)};
-}
-
 }  // namespace
 
 Result<void> read_exactly(int fd, std::span<std::byte> into, Deadline deadline) {
@@ -163,7 +92,7 @@ Result<void> read_exactly(int fd, std::span<std::byte> into, Deadline deadline) 
     const ssize_t got = recv(fd, into.data(), into.size(), MSG_DONTWAIT);
     if (got > 0) {
       into = into.subspan(static_cast<std::size_t>(got));
-    } else if (got == 0) {
+    } else if (got == 0 || errno == ECONNRESET) {
       return fail(ErrorCode::peer_lost, "the peer closed the connection");
     } else if (errno == EAGAIN || errno == EINTR) {
       auto ok = wait_for(fd, POLLIN, deadline);
@@ -242,24 +171,30 @@ Result<Listener> Listener::open(const Settings& settings) {
   return listener;
 }
 
-Result<Accepted> Listener::accept(const std::string& secret, Deadline deadline) {
+Result<Accepted> Listener::accept(const std::string& secret, Deadline deadline,
+                                  const Remark& remark) {
   for (;;) {
-    pollfd entries[2] = {{unix_.get(), POLLIN, 0}, {tcp_.get(), POLLIN, 0}};
+    if (auto accepted = lobby_.serve(endpoint_, secret, remark)) return std::move(*accepted);
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(ErrorCode::timed_out, "no connection before the deadline");
-    const nfds_t count = tcp_ ? 2 : 1;
-    if (poll(entries, count, static_cast<int>(std::min<std::int64_t>(left.count(), 1000))) <= 0) {
+    if (left.count() <= 0) {
+      const std::string& last = lobby_.last_remark();
+      return fail(ErrorCode::timed_out, "no connection before the deadline",
+                  last.empty() ? "" : "; ", last);
+    }
+    std::vector<pollfd> entries{{unix_.get(), POLLIN, 0}};
+    if (tcp_) entries.push_back({tcp_.get(), POLLIN, 0});
+    const std::size_t doors = entries.size();
+    lobby_.add_polls(entries);
+    if (poll(entries.data(), entries.size(),
+             static_cast<int>(std::min<std::int64_t>(left.count(), 1000))) <= 0) {
       continue;
     }
-    for (nfds_t i = 0; i < count; ++i) {
+    // One from each door a round: those already inside are read before many more come.
+    for (std::size_t i = 0; i < doors; ++i) {
       if (entries[i].revents == 0) continue;
       FileHandle socket(accept4(entries[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!socket) continue;
-      const auto limit =
-          std::min<Deadline>(deadline, std::chrono::steady_clock::now() + kHandshakeLimit);
-      auto accepted = greet(std::move(socket), endpoint_, secret, limit);
-      if (accepted) return accepted;
+      if (socket) lobby_.admit(std::move(socket));
     }
   }
 }
