@@ -234,6 +234,89 @@ RC_GTEST_PROP(Rendezvous, StrangersDoNotDisturbAJob, ()) {
   RC_ASSERT(good == 3);
 }
 
+FileDescriptor idle_connection(std::uint16_t port) {
+  FileDescriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+// More silent connections than rank 0 keeps: the oldest are closed, the ranks still join at once.
+TEST(Rendezvous, IdleConnectionsKeepNoRankOut) {
+  std::vector<FileDescriptor> idle;
+  std::atomic<int> good = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  run_team(
+      2, {},
+      [&](Rank, Result<Rendezvous> joined) {
+        ASSERT_TRUE(joined) << joined.error().message;
+        good += joined->barrier().has_value();
+      },
+      [&](Identity& identity) {
+        if (identity.rank != Rank{1}) return;
+        for (int i = 0; i < 100; ++i) idle.push_back(idle_connection(identity.port));
+      });
+  EXPECT_EQ(good, 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  std::byte got{};
+  EXPECT_EQ(::recv(idle.front().get(), &got, 1, 0), 0) << "the oldest is closed";
+}
+
+// A connection that ends before rank 0 has answered is made again.
+TEST(Rendezvous, ARankThatWasHungUpOnComesAgain) {
+  auto listener = listen_on_loopback();
+  ASSERT_TRUE(listener);
+  Result<Rendezvous> other = fail(ErrorCode::internal, "not run");
+  std::thread rank1(
+      [&] { other = Rendezvous::join(test::identity_of(1, 2, *listener), impatient()); });
+  for (int i = 0; i < 2; ++i) {  // hung up twice, as by a crowded port
+    FileDescriptor first(::accept(listener->socket.get(), nullptr, nullptr));
+    EXPECT_TRUE(first.valid());
+  }
+  Identity zero = test::identity_of(0, 2, *listener);
+  zero.listen_fd = listener->socket.release();
+  const auto joined = Rendezvous::join(zero, impatient());
+  rank1.join();
+  EXPECT_TRUE(joined) << joined.error().message;
+  EXPECT_TRUE(other) << other.error().message;
+}
+
+// Rank 0 that is gone is not waited for: the port refuses the next attempt.
+TEST(Rendezvous, ARankZeroThatDiedEndsTheOthersAtOnce) {
+  auto listener = listen_on_loopback();
+  ASSERT_TRUE(listener);
+  Result<Rendezvous> other = fail(ErrorCode::internal, "not run");
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread rank1([&] { other = Rendezvous::join(test::identity_of(1, 2, *listener), {}); });
+  {
+    FileDescriptor first(::accept(listener->socket.get(), nullptr, nullptr));
+    listener->socket = FileDescriptor();
+  }
+  rank1.join();
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::peer_lost);
+  EXPECT_NE(other.error().message.find("rank 0, which serves, was lost"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(Rendezvous, ANameThatIsNotFoundIsToldOnce) {
+  Identity identity;
+  identity.rank = Rank{1};
+  identity.num_ranks = 2;
+  identity.host = "no-such-host.invalid";
+  identity.port = 5;
+  Options options = impatient();
+  std::vector<std::string> said;
+  options.say = [&](const std::string& text) { said.push_back(text); };
+  EXPECT_FALSE(Rendezvous::join(identity, options));
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("rank 1 cannot reach rank 0 at no-such-host.invalid:5"), std::string::npos)
+      << said[0];
+}
+
 TEST(Rendezvous, ARankThatLeavesIsNamed) {
   std::atomic<int> told = 0;
   run_team(4, {}, [&](Rank rank, Result<Rendezvous> joined) {

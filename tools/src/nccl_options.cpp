@@ -1,5 +1,6 @@
 #include "nccl_options.hpp"
 
+#include <cstdio>
 #include <numeric>
 
 #include "engram/nccl/nccl_backend.hpp"
@@ -54,7 +55,9 @@ Result<MadeBackend> make_nccl_backend(const Scenario& scenario, const Platform& 
                 platform.grid.num_ranks(), " ranks, but ", name_of(identity->launcher), " started ",
                 identity->num_ranks);
   }
-  auto joined = rendezvous::Rendezvous::join(*identity, {});
+  rendezvous::Options meeting;
+  meeting.say = [](const std::string& text) { std::fprintf(stderr, "engram: %s\n", text.c_str()); };
+  auto joined = rendezvous::Rendezvous::join(*identity, meeting);
   if (!joined) return tl::unexpected(joined.error());
   const auto ranks = std::make_shared<rendezvous::Rendezvous>(std::move(*joined));
   auto made = nccl::make_nccl(*ranks, options);

@@ -27,6 +27,8 @@ namespace {
 /// Rank 0's own deadline passes first and names the missing ranks; a client's comes this much later
 /// and can only say that rank 0 is silent.
 constexpr Nanos kGrace = std::chrono::seconds(3);
+/// Ranks start at different times: not worth a word before.
+constexpr Nanos kQuietStart = std::chrono::seconds(1);
 constexpr Nanos kConnectPause = std::chrono::milliseconds(20);
 
 double seconds(Nanos t) { return std::chrono::duration<double>(t).count(); }
@@ -59,15 +61,7 @@ class Rendezvous::Impl {
       port = server_->port();
       if (identity.listen_fd) host = "127.0.0.1";
     }
-    if (const auto reached = connect(host, port, deadline); !reached) return reached;
-    Hello hello{identity.rank, identity.num_ranks, identity.job_id, identity.secret, {}};
-    error_code ignored;
-    hello.host = asio::ip::host_name(ignored).substr(0, 1024);
-    if (const auto sent = send(FrameKind::hello, encode_hello(hello), kGrace); !sent) return sent;
-    // The wait starts when rank 0's did, or earlier; rank 0's own limit ends it.
-    const auto answer = receive(options.start_limit + kGrace);
-    if (!answer) return tl::unexpected<Error>(answer.error());
-    return {};
+    return meet(host, port, deadline);
   }
 
   /// One collective operation: send my part, return the body of rank 0's answer.
@@ -95,13 +89,45 @@ class Rendezvous::Impl {
   Options options;
 
  private:
+  /// Connects and says hello until rank 0 answers. Rank 0 may hang up without a word while
+  /// strangers crowd its port; a rank 0 that is gone refuses the next attempt.
+  [[nodiscard]] Result<void> meet(const std::string& host, std::uint16_t port,
+                                  Clock::time_point deadline) {
+    Hello hello{identity.rank, identity.num_ranks, identity.job_id, identity.secret, {}};
+    error_code ignored;
+    hello.host = asio::ip::host_name(ignored).substr(0, 1024);
+    std::optional<Error> hung_up;
+    for (;;) {
+      if (const auto reached = connect(host, port, deadline, hung_up); !reached) return reached;
+      stream_ended_ = false;
+      const auto sent = send(FrameKind::hello, encode_hello(hello), kGrace);
+      // The wait starts when rank 0's did, or earlier; rank 0's own limit ends it. A refused hello
+      // may break the pipe before its reason is read.
+      const auto answer = receive(sent ? options.start_limit + kGrace : kGrace);
+      if (answer) return {};
+      if (!stream_ended_ || Clock::now() + kConnectPause >= deadline) {
+        return tl::unexpected<Error>(answer.error());
+      }
+      hung_up = answer.error();
+      failure_.reset();
+      socket_.close(ignored);
+      std::this_thread::sleep_for(kConnectPause);
+    }
+  }
+
+  /// With `hung_up`, the end of an earlier connection, a refused one is final and that is the
+  /// error.
   [[nodiscard]] Result<void> connect(const std::string& host, std::uint16_t port,
-                                     Clock::time_point deadline) {
+                                     Clock::time_point deadline,
+                                     const std::optional<Error>& hung_up) {
+    const Clock::time_point start = Clock::now();
+    bool told = false;
     std::string cause = "no attempt was made";
     do {
       error_code error;
       tcp::resolver resolver(io_);
       const auto endpoints = resolver.resolve(host, std::to_string(port), error);
+      const bool unresolved = static_cast<bool>(error);
       if (!error) {
         error = asio::error::would_block;
         asio::async_connect(socket_, endpoints,
@@ -112,8 +138,15 @@ class Rendezvous::Impl {
         socket_.set_option(tcp::no_delay(true), error);
         return {};
       }
+      if (hung_up && error == asio::error::connection_refused) return lost(*hung_up);
       cause = error.message();
       socket_.close(error);
+      if (options.say && (unresolved || Clock::now() - start > kQuietStart) &&
+          !std::exchange(told, true)) {
+        options.say(
+            fmt::format("rank {} cannot reach rank 0 at {}:{} ({}); it retries for {:.0f} s",
+                        identity.rank.value, host, port, cause, seconds(deadline - Clock::now())));
+      }
       std::this_thread::sleep_for(kConnectPause);
     } while (Clock::now() < deadline);
     return fail(ErrorCode::timed_out, "rank ", identity.rank.value, " cannot reach rank 0 at ",
@@ -177,6 +210,7 @@ class Rendezvous::Impl {
       return fail(ErrorCode::timed_out, "rank 0, which serves, did not answer rank ",
                   identity.rank.value, " within ", seconds(limit), " s");
     }
+    stream_ended_ = true;
     return fail(ErrorCode::peer_lost, "rank 0, which serves, was lost: ", error.message());
   }
 
@@ -202,6 +236,7 @@ class Rendezvous::Impl {
   tcp::socket socket_{io_};
   std::uint64_t sequence_ = 0;
   std::optional<Error> failure_;
+  bool stream_ended_ = false;  ///< the socket said so, not a frame of rank 0's
 };
 
 Rendezvous::Rendezvous(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

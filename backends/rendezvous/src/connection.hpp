@@ -35,6 +35,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Tells the peer that nothing more comes; still reads.
   void shutdown_send();
   void close();
+  /// Closes and reports `why`, once.
+  void closed(const Error& why);
 
   [[nodiscard]] std::optional<Rank> rank() const { return rank_; }
   [[nodiscard]] bool idle() const { return queue_.empty(); }
@@ -45,7 +47,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_header();
   void read_body(const Header& header);
   void write_next();
-  void closed(const Error& why);
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer timer_;

@@ -16,7 +16,8 @@ namespace {
 /// once.
 constexpr Nanos kHelloLimit = std::chrono::seconds(5);
 /// Connections without an accepted hello beyond one a rank: enough for retries, few enough to bound
-/// what strangers can hold open.
+/// what strangers can hold open. For one more the oldest is closed: a rank says hello at once, and
+/// comes again if it was the one.
 constexpr std::size_t kMaxStrangers = 64;
 /// How long a stopping server waits for the ranks to close their side.
 constexpr Nanos kLinger = std::chrono::milliseconds(500);
@@ -89,17 +90,22 @@ void Server::Session::accept_next() {
         const auto held = weak.lock();
         return !held || !held->open() || held->rank().has_value();
       });
-      if (strangers_.size() < kMaxStrangers + identity_.num_ranks) {
-        auto connection = std::make_shared<Connection>(
-            std::move(socket),
-            Connection::Handlers{
-                [this](const auto& from, const Header& header, Body body) {
-                  on_frame(from, header, std::move(body));
-                },
-                [this](const auto& from, const Error& why) { on_closed(from, why); }});
-        strangers_.push_back(connection);
-        connection->start(kHelloLimit);
+      if (strangers_.size() >= kMaxStrangers + identity_.num_ranks) {
+        const auto oldest = strangers_.front().lock();
+        strangers_.erase(strangers_.begin());
+        if (oldest) {
+          oldest->closed(Error{ErrorCode::timed_out, "no hello before many others connected"});
+        }
       }
+      auto connection = std::make_shared<Connection>(
+          std::move(socket),
+          Connection::Handlers{
+              [this](const auto& from, const Header& header, Body body) {
+                on_frame(from, header, std::move(body));
+              },
+              [this](const auto& from, const Error& why) { on_closed(from, why); }});
+      strangers_.push_back(connection);
+      connection->start(kHelloLimit);
     }
     accept_next();
   });

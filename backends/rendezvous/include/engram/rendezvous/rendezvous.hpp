@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -25,6 +27,9 @@ struct Options {
   Nanos operation_limit = std::chrono::seconds(60);
   /// The largest block one rank may give to an operation.
   Bytes max_block = kMiB;
+  /// Told, once, when rank 0's name is not found or rank 0 not reached within a second, and the
+  /// attempts go on.
+  std::function<void(const std::string&)> say = {};
 };
 
 /// One rank's place in the job. All ranks call the same operations in the same order; one thread a
