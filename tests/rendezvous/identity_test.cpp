@@ -18,8 +18,8 @@ Result<Identity> identity_with(const Variables& variables) {
 }
 
 TEST(Identity, NothingSetIsOneRank) {
-  const auto id = identity_with({{"RANK", "3"}});  // RANK alone belongs to someone else
-  ASSERT_TRUE(id);
+  const auto id = identity_with({{"RANK", ""}, {"WORLD_SIZE", ""}, {"ENGRAM_RANK", ""}});
+  ASSERT_TRUE(id) << id.error().message;  // empty is unset
   EXPECT_EQ(id->launcher, Launcher::single);
   EXPECT_EQ(id->num_ranks, 1u);
 }
@@ -120,6 +120,31 @@ TEST(Identity, OurOwnLauncherWins) {
   EXPECT_EQ(id->listen_fd, 9);
 }
 
+// Half a job is no process alone: what is missing is named, whichever half and launcher it is.
+TEST(Identity, HalfSetVariablesAreRefused) {
+  const std::string tail = " is not: set both to join a job, neither for one process alone";
+  for (const auto& [one, other] :
+       {std::pair{"ENGRAM_RANK", "ENGRAM_NUM_RANKS"}, std::pair{"RANK", "WORLD_SIZE"},
+        std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        std::pair{"PMI_RANK", "PMI_SIZE"}}) {
+    for (const auto& [set, missing] : {std::pair{one, other}, std::pair{other, one}}) {
+      const auto id = identity_with({{set, "1"}, {missing, ""}});
+      ASSERT_FALSE(id) << set;
+      EXPECT_EQ(id.error().code, ErrorCode::invalid_argument);
+      EXPECT_EQ(id.error().message, std::string(set) + " is set but " + missing + tail);
+    }
+  }
+  // A whole pair of another launcher decides; Slurm's shells hold one variable by right.
+  const auto whole = identity_with({{"WORLD_SIZE", "7"},
+                                    {"OMPI_COMM_WORLD_RANK", "1"},
+                                    {"OMPI_COMM_WORLD_SIZE", "2"},
+                                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->launcher, Launcher::open_mpi);
+  EXPECT_TRUE(identity_with({{"SLURM_NTASKS", "4"}}));
+  EXPECT_TRUE(identity_with({{"SLURM_PROCID", "0"}}));
+}
+
 TEST(Identity, WrongTextsAreNamed) {
   EXPECT_EQ(identity_with({{"RANK", "x"}, {"WORLD_SIZE", "2"}}).error().message,
             "RANK='x' is not a number below 2");
@@ -127,8 +152,6 @@ TEST(Identity, WrongTextsAreNamed) {
             "RANK='2' is not a number below 2");
   EXPECT_EQ(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "0"}}).error().message,
             "RANK is set but WORLD_SIZE is 0");
-  EXPECT_EQ(identity_with({{"ENGRAM_RANK", "0"}}).error().message,
-            "ENGRAM_RANK is set but ENGRAM_NUM_RANKS is not");
   EXPECT_EQ(identity_with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"ENGRAM_RENDEZVOUS", "here"}})
                 .error()
                 .message,

@@ -111,9 +111,8 @@ bool is_loopback(std::string_view host) {
 Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& identity) {
   const auto num_ranks = number(env, names.num_ranks, kMaxRanks + 1);
   if (!num_ranks) return tl::unexpected<Error>(num_ranks.error());
-  if (!*num_ranks || **num_ranks == 0) {
-    return fail(ErrorCode::invalid_argument, names.rank, " is set but ", names.num_ranks, " is ",
-                *num_ranks ? "0" : "not");
+  if (**num_ranks == 0) {
+    return fail(ErrorCode::invalid_argument, names.rank, " is set but ", names.num_ranks, " is 0");
   }
   const auto rank = number(env, names.rank, **num_ranks);
   if (!rank) return tl::unexpected<Error>(rank.error());
@@ -132,6 +131,26 @@ Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& id
                 " is not below ", names.num_local_ranks, "=", identity.num_local_ranks);
   }
   return {};
+}
+
+/// The first launcher whose rank and number of ranks are both set; null when there is none.
+/// Errors: invalid_argument when one of the two is set and no other launcher's pair, or ours.
+Result<const Names*> choose_launcher(const EnvLookup& env) {
+  std::optional<Error> half;
+  for (const Names& names : kLaunchers) {
+    const bool rank = env(names.rank).has_value(), num_ranks = env(names.num_ranks).has_value();
+    if (rank && num_ranks) return &names;
+    // Slurm sets one of them in shells and batch scripts that are no step of several tasks.
+    if (rank == num_ranks || names.launcher == Launcher::slurm || half) continue;
+    half = Error{
+        ErrorCode::invalid_argument,
+        fmt::format("{} is set but {} is not: set both to join a job, neither for one "
+                    "process alone",
+                    rank ? names.rank : names.num_ranks, rank ? names.num_ranks : names.rank)};
+    if (names.launcher == Launcher::engram_launch) break;
+  }
+  if (half) return tl::unexpected<Error>(std::move(*half));
+  return nullptr;
 }
 
 }  // namespace
@@ -154,16 +173,18 @@ std::string_view name_of(Launcher launcher) {
   return "unknown";
 }
 
-Result<Identity> identity_from(const EnvLookup& env) {
+Result<Identity> identity_from(const EnvLookup& given) {
+  const EnvLookup env = [&given](std::string_view name) {
+    auto text = given(name);
+    return text && text->empty() ? std::nullopt : text;  // empty is unset
+  };
   Identity identity;
-  for (const Names& names : kLaunchers) {
-    // RANK alone is a common name; it counts only beside WORLD_SIZE.
-    const bool pair_needed = names.launcher != Launcher::engram_launch;
-    if (!env(names.rank) || (pair_needed && !env(names.num_ranks))) continue;
-    if (const auto read = read_numbers(env, names, identity); !read) {
+  const auto chosen = choose_launcher(env);
+  if (!chosen) return tl::unexpected<Error>(chosen.error());
+  if (*chosen != nullptr) {
+    if (const auto read = read_numbers(env, **chosen, identity); !read) {
       return tl::unexpected<Error>(read.error());
     }
-    break;
   }
   identity.job_id = first_of(env, {variable::kJobId, "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
                                    "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID"});

@@ -46,13 +46,14 @@ inline constexpr std::string_view kListenFd = "ENGRAM_RENDEZVOUS_FD";
 
 /// The identity that `env` describes. Looked for in this order: engram launch, torchrun
 /// (RANK, WORLD_SIZE), Open MPI (OMPI_COMM_WORLD_*), PMI (PMI_RANK, PMI_SIZE), Slurm (SLURM_PROCID,
-/// SLURM_STEP_NUM_TASKS); none of them gives one rank alone.
+/// SLURM_STEP_NUM_TASKS); none of them gives one rank alone. An empty variable counts as unset.
 ///
 /// Rank 0's address: ENGRAM_RENDEZVOUS; else MASTER_ADDR with MASTER_PORT + 1 (torchrun's own store
 /// listens on MASTER_PORT); else Slurm's first node; else loopback when all ranks are on this host.
 /// Without a given port it follows from the job id: 20000 + hash mod 20000.
 ///
-/// Errors: invalid_argument, naming the variable, its text and what is accepted; also when ranks on
+/// Errors: invalid_argument, naming the variable, its text and what is accepted; also when a rank
+/// is set without the number of ranks or the other way round (but for Slurm's), and when ranks on
 /// several hosts have no address or no ENGRAM_SECRET.
 [[nodiscard]] Result<Identity> identity_from(const EnvLookup& env);
 
