@@ -61,7 +61,7 @@ int launch(std::uint32_t num_ranks, char** argv) {
   }
   std::cout << kParams << '"' << params << '"' << std::endl;
   options.environment.push_back(std::string(kParams) + params);
-  options.sink = rendezvous::prefixed_output();
+  options.sink = rendezvous::prefixed_output(options.num_ranks);
   const auto outcome = rendezvous::launch_local(options);
   if (!outcome) return std::cerr << outcome.error().message << '\n', 1;
   if (outcome->exit_status != 0) std::cerr << outcome->explanation << '\n';

@@ -1,9 +1,18 @@
 #include "engram/rendezvous/launch.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <fstream>
+
+#include "engram/rendezvous/listener.hpp"
 
 namespace engram::rendezvous {
 namespace {
@@ -61,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LaunchOf, ::testing::Values(1u, 2u, 8u));
 TEST(Launch, AStatusIsPassedOnWithTheRankThatGaveIt) {
   const auto launched = launch(3, {ENGRAM_TEST_RANK_PROGRAM, "status"});
   ASSERT_TRUE(launched.outcome) << launched.outcome.error().message;
-  // Ranks 0 and 1 hear of rank 2's leaving and may end with 1 by themselves, but only after it.
+  // Ranks 0 and 1 hear that rank 2's connection ended and may end with 1, but only after it.
   EXPECT_EQ(launched.outcome->ranks[2].code, 7);
   EXPECT_NE(launched.outcome->exit_status, 0);
   ASSERT_TRUE(launched.outcome->first_failed);
@@ -125,6 +134,110 @@ TEST(Launch, WhatIsNoProgramIsNamed) {
   EXPECT_EQ(launched.outcome.error().code, ErrorCode::not_found);
   EXPECT_EQ(launched.outcome.error().message, "no-such-program-here is not on PATH=/usr/bin:/bin");
   EXPECT_EQ(launch(0, {"sh"}).outcome.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(launch(2, {"/tmp"}).outcome.error().message, "cannot execute /tmp: Is a directory");
+  EXPECT_EQ(launch(2, {"/etc/passwd"}).outcome.error().code, ErrorCode::not_found);
+}
+
+// What the kernel alone can refuse, a file without a format, is an error with path and reason.
+TEST(Launch, WhatTheKernelCannotExecuteIsNamed) {
+  const std::string path = ::testing::TempDir() + "engram_no_format_" + std::to_string(::getpid());
+  std::ofstream(path) << "\x01no program";
+  ASSERT_EQ(::chmod(path.c_str(), 0700), 0);
+  const auto launched = launch(2, {path});
+  ::unlink(path.c_str());
+  ASSERT_FALSE(launched.outcome);
+  EXPECT_EQ(launched.outcome.error().message,
+            "cannot execute " + path + " as rank 0: Exec format error");
+}
+
+/// Starts a launcher in a process of its own; what its ranks print goes into `pipe`.
+pid_t launcher_process(std::vector<std::string> argv, Nanos grace, int pipe) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  LaunchOptions options;
+  options.num_ranks = 2;
+  options.argv = std::move(argv);
+  options.environment = {"PATH=/usr/bin:/bin"};
+  options.kill_grace = grace;
+  options.sink = [&](Rank, bool to_stderr, std::string_view line) {
+    if (to_stderr) return;  // a shell says "Terminated" there
+    const std::string text = std::string(line) + "\n";
+    [[maybe_unused]] const auto n = ::write(pipe, text.data(), text.size());
+  };
+  const auto outcome = launch_local(options);
+  ::_exit(outcome ? outcome->exit_status : 99);
+}
+
+std::vector<pid_t> read_pids(int pipe, std::size_t count) {
+  std::vector<pid_t> pids;
+  std::string line;
+  for (char c = 0; pids.size() < count && ::read(pipe, &c, 1) == 1;) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    pids.push_back(std::stoi(line));
+    line.clear();
+  }
+  return pids;
+}
+
+bool ended(pid_t pid) {
+  for (int i = 0; i < 400; ++i) {
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    if (text.empty() || text.find(") Z ") != std::string::npos) return true;
+    ::usleep(5000);
+  }
+  return false;
+}
+
+class LaunchSignal : public ::testing::TestWithParam<int> {};
+// A terminal that closes, Ctrl-C, Ctrl-\ and kill all end the ranks and what these started.
+TEST_P(LaunchSignal, EndsTheRanksAndTheirChildren) {
+  std::array<int, 2> out{};
+  ASSERT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+  FileDescriptor reading(out[0]), writing(out[1]);
+  const pid_t launcher = launcher_process({"sh", "-c", "sleep 43 & echo $!; wait"},
+                                          std::chrono::seconds(3), writing.get());
+  const auto children = read_pids(reading.get(), 2);
+  ASSERT_EQ(::kill(launcher, GetParam()), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(launcher, &status, 0), launcher);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + GetParam());
+  ASSERT_EQ(children.size(), 2u);
+  for (const pid_t child : children) EXPECT_TRUE(ended(child)) << child;
+}
+INSTANTIATE_TEST_SUITE_P(Signals, LaunchSignal,
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST(Launch, ASecondSignalEndsTheGrace) {
+  std::array<int, 2> out{};
+  ASSERT_EQ(::pipe2(out.data(), O_CLOEXEC), 0);
+  FileDescriptor reading(out[0]), writing(out[1]);
+  const pid_t launcher = launcher_process(
+      {"sh", "-c", "trap 'echo $$' INT TERM; echo $$; while :; do sleep 1 & wait $!; done"},
+      std::chrono::seconds(40), writing.get());
+  ASSERT_EQ(read_pids(reading.get(), 2).size(), 2u);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(::kill(launcher, SIGINT), 0);
+  EXPECT_EQ(read_pids(reading.get(), 2).size(), 2u) << "the ranks have had their SIGTERM";
+  ASSERT_EQ(::kill(launcher, SIGINT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(launcher, &status, 0), launcher);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGINT);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(Output, OneRankAloneHasNoPrefix) {
+  for (const auto& [num_ranks, expected] :
+       {std::pair{1u, "a line\n"}, std::pair{2u, "[0] a line\n"}}) {
+    ::testing::internal::CaptureStdout();
+    prefixed_output(num_ranks)(Rank{0}, false, "a line");
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), expected);
+  }
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
   auto ranks = rendezvous::Rendezvous::join(*identity, {});
   if (!ranks) return std::fprintf(stderr, "%s\n", ranks.error().message.c_str()), 1;
   const bool last = identity->rank.value + 1 == identity->num_ranks;
-  if (what == "status" && last) return 7;
+  // Not by return: the goodbye would let the others fail first, and the launcher end this rank.
+  if (what == "status" && last) ::_exit(7);
   if (what == "kill" && last) ::raise(SIGKILL);
   if (what == "stubborn") {
     if (!last) ::signal(SIGTERM, SIG_IGN);

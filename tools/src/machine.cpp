@@ -30,7 +30,7 @@ Result<int> launch_job(std::uint32_t num_ranks, const std::vector<std::string>& 
     options.environment.push_back(name + "=" + value);
   }
   if (!plugin.said.empty()) explain(plugin.said);
-  options.sink = rendezvous::prefixed_output();
+  options.sink = rendezvous::prefixed_output(options.num_ranks);
   const auto outcome = rendezvous::launch_local(options);
   if (!outcome) return tl::unexpected(outcome.error());
   if (outcome->exit_status != 0) explain(outcome->explanation);

@@ -168,7 +168,7 @@ int launch(const Arguments& arguments, char** argv, bool reuse) {
   }
   if (reuse) options.environment.push_back(std::string(kReuse) + "1");
   options.limit = std::chrono::milliseconds(static_cast<std::int64_t>(arguments.limit_s * 1000));
-  options.sink = rendezvous::prefixed_output();
+  options.sink = rendezvous::prefixed_output(options.num_ranks);
   const auto outcome = rendezvous::launch_local(options);
   if (!outcome) return std::cerr << outcome.error().message << "\n", 1;
   if (outcome->exit_status != 0) std::cerr << outcome->explanation << "\n";

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,11 +35,28 @@ constexpr std::size_t kMaxLine = 64 * 1024;
 /// Output that a rank's own children still write after the rank has ended is read this long.
 constexpr Nanos kDrainLimit = std::chrono::milliseconds(500);
 
+/// Else errno says why.
+bool is_program(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return false;
+  if (S_ISDIR(info.st_mode)) {
+    errno = EISDIR;
+    return false;
+  }
+  return ::access(path.c_str(), X_OK) == 0;
+}
+
+/// Where SIGHUP is ignored, as below nohup, it stays so.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 Result<std::string> find_program(const std::string& name,
                                  const std::vector<std::string>& environment) {
   if (name.find('/') != std::string::npos) {
-    if (::access(name.c_str(), X_OK) == 0) return name;
-    return fail(ErrorCode::not_found, name, ": ", std::strerror(errno));
+    if (is_program(name)) return name;
+    return fail(ErrorCode::not_found, "cannot execute ", name, ": ", std::strerror(errno));
   }
   std::string path = "/usr/local/bin:/usr/bin:/bin";
   for (const auto& entry : environment) {
@@ -47,7 +65,7 @@ Result<std::string> find_program(const std::string& name,
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
     const std::string candidate = path.substr(begin, end - begin) + "/" + name;
-    if (end > begin && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (end > begin && is_program(candidate)) return candidate;
     begin = end + 1;
   }
   return fail(ErrorCode::not_found, name, " is not on PATH=", path);
@@ -104,6 +122,10 @@ class Job {
  public:
   explicit Job(const LaunchOptions& options) : options_(options) {
     outcome_.ranks.resize(options.num_ranks);
+    // Before the first rank starts: a signal must find them all or none.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      if (!is_ignored(signal)) signals_.add(signal);
+    }
   }
   ~Job() {
     for (const Process& p : processes_) {
@@ -124,10 +146,7 @@ class Job {
       if (!started) return tl::unexpected<Error>(started.error());
     }
     listener->socket = FileDescriptor();  // rank 0's copy alone keeps the port
-    signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;
-      end_all(128 + signal, fmt::format("ended by signal {} to the launcher", signal));
-    });
+    watch_signals();
     if (options_.limit) {
       limit_.expires_after(*options_.limit);
       limit_.async_wait([this](error_code error) {
@@ -177,11 +196,13 @@ class Job {
 
   [[nodiscard]] Result<void> start(Rank rank, const std::string& program, const Listener& listener,
                                    const std::string& job, const std::string& secret) {
-    std::array<int, 2> out{-1, -1}, err{-1, -1};
-    if (::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0) {
+    std::array<int, 2> out{-1, -1}, err{-1, -1}, exec{-1, -1};
+    if (::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0 ||
+        ::pipe2(exec.data(), O_CLOEXEC) != 0) {
       return fail(ErrorCode::io, "pipe for rank ", rank.value, ": ", std::strerror(errno));
     }
     FileDescriptor out_read(out[0]), out_write(out[1]), err_read(err[0]), err_write(err[1]);
+    FileDescriptor exec_read(exec[0]), exec_write(exec[1]);  // errno of a failed execve
     const int listen_fd = listener.socket.get();
     std::vector<std::string> environment = environment_of(rank, listener, listen_fd, job, secret);
     std::vector<std::string> arguments = options_.argv;
@@ -201,14 +222,22 @@ class Job {
       ::dup2(err_write.get(), STDERR_FILENO);
       if (rank == Rank{0}) ::fcntl(listen_fd, F_SETFD, 0);
       ::execve(program.c_str(), argv.data(), envp.data());
-      static constexpr char kText[] = "cannot execute the program\n";
-      [[maybe_unused]] const auto n = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+      const int why = errno;
+      [[maybe_unused]] const auto n = ::write(exec_write.get(), &why, sizeof(why));
       ::_exit(126);
     }
     if (pid < 0)
       return fail(ErrorCode::io, "fork of rank ", rank.value, ": ", std::strerror(errno));
     ::setpgid(pid, pid);  // both sides set it: whoever comes first
     processes_.push_back(Process{pid, true, nullptr});
+    exec_write = FileDescriptor();
+    int why = 0;
+    ssize_t got = 0;
+    while ((got = ::read(exec_read.get(), &why, sizeof(why))) < 0 && errno == EINTR) continue;
+    if (got == sizeof(why)) {
+      return fail(ErrorCode::io, "cannot execute ", program, " as rank ", rank.value, ": ",
+                  std::strerror(why));
+    }
     const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u));
     if (pidfd < 0)
       return fail(ErrorCode::io, "pidfd_open of rank ", rank.value, ": ", std::strerror(errno));
@@ -247,6 +276,22 @@ class Job {
     if (num_ended_ == options_.num_ranks) finish();
   }
 
+  /// The first signal ends the ranks with a grace, the next one at once.
+  void watch_signals() {
+    signals_.async_wait([this](error_code error, int signal) {
+      if (error) return;
+      if (ending_) return kill_all();
+      end_all(128 + signal, fmt::format("ended by signal {} to the launcher", signal));
+      watch_signals();
+    });
+  }
+
+  void kill_all() {
+    for (const Process& p : processes_) {
+      if (p.running) ::kill(-p.pid, SIGKILL);
+    }
+  }
+
   void end_all(int exit_status, std::string why) {
     if (ending_) return;
     ending_ = true;
@@ -257,10 +302,7 @@ class Job {
     }
     grace_.expires_after(options_.kill_grace);
     grace_.async_wait([this](error_code error) {
-      if (error) return;
-      for (const Process& p : processes_) {
-        if (p.running) ::kill(-p.pid, SIGKILL);
-      }
+      if (!error) kill_all();
     });
   }
 
@@ -296,7 +338,7 @@ class Job {
 
   const LaunchOptions& options_;
   asio::io_context io_{1};
-  asio::signal_set signals_{io_, SIGINT, SIGTERM};
+  asio::signal_set signals_{io_};
   asio::steady_timer grace_{io_}, limit_{io_}, drain_{io_};
   std::vector<Process> processes_;  ///< by rank
   std::vector<std::shared_ptr<LineReader>> readers_;
@@ -315,10 +357,12 @@ Result<LaunchOutcome> launch_local(const LaunchOptions& options) {
   return Job(options).run();
 }
 
-OutputSink prefixed_output() {
-  return [](Rank rank, bool to_stderr, std::string_view line) {
+OutputSink prefixed_output(std::uint32_t num_ranks) {
+  return [prefixed = num_ranks > 1](Rank rank, bool to_stderr, std::string_view line) {
+    const std::string text =
+        prefixed ? fmt::format("[{}] {}\n", rank.value, line) : fmt::format("{}\n", line);
     std::FILE* const stream = to_stderr ? stderr : stdout;
-    std::fprintf(stream, "[%u] %.*s\n", rank.value, static_cast<int>(line.size()), line.data());
+    std::fwrite(text.data(), 1, text.size(), stream);
     std::fflush(stream);
   };
 }

@@ -55,7 +55,8 @@ Result<Scenario> ScenarioArguments::load(const Environment& environment,
 }
 
 ExitStatus report_error(Console& console, const Error& error) {
-  console.err << "engram: error: " << error.message << '\n';
+  // One write: a rank that is being ended must not leave half a line.
+  console.err << "engram: error: " + error.message + '\n';
   return exit_status_of(error.code);
 }
 

@@ -35,18 +35,22 @@ struct RankExit {
 struct LaunchOutcome {
   std::vector<RankExit> ranks;       ///< by rank
   std::optional<Rank> first_failed;  ///< the rank that failed by itself, first in time
-  int exit_status = 0;      ///< its code; 130 or 143 after SIGINT or SIGTERM; 124 at the limit
-  std::string explanation;  ///< one line when exit_status is not 0
+  int exit_status = 0;               ///< its code; 128 + a signal to the launcher; 124 at the limit
+  std::string explanation;           ///< one line when exit_status is not 0
 };
 
 /// Starts `num_ranks` processes with the variables of identity.hpp, a random secret and a listening
 /// socket on loopback handed to rank 0, and returns when all have ended. When one fails the others
-/// get SIGTERM, then SIGKILL. SIGINT and SIGTERM to this process end the ranks. Call it from one
-/// thread of the process, which must stay: a rank dies with it.
-/// Errors: not_found when argv[0] is no program; invalid_argument; io when no process can start.
+/// get SIGTERM, then SIGKILL. SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process, unless ignored,
+/// end the ranks and what they started, the second such signal at once. Call it from one thread of
+/// the process, which must stay: a rank dies with it. After SIGKILL to this process only the ranks
+/// themselves die (PR_SET_PDEATHSIG), not what they started: nobody is left to end it.
+/// Errors: not_found when argv[0] is no program; invalid_argument; io when no process can start or
+/// execute it.
 [[nodiscard]] Result<LaunchOutcome> launch_local(const LaunchOptions& options);
 
-/// A sink that writes "[rank] line" to this process's stdout and stderr.
-[[nodiscard]] OutputSink prefixed_output();
+/// A sink that writes "[rank] line" to this process's stdout and stderr, each line in one write; of
+/// one rank alone the bare line.
+[[nodiscard]] OutputSink prefixed_output(std::uint32_t num_ranks);
 
 }  // namespace engram::rendezvous
