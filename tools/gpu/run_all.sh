@@ -12,7 +12,8 @@
 # --limit  seconds that any step may take at most
 # --budget seconds for all steps together (default 470); a step past it is left out, and fails
 # NCCL_GIN_PLUGIN in the environment adds the steps that need a network.
-# Exit status: 0 when every step passed or was skipped with a reason, else 1.
+# Exit status: 0 when every step passed or was skipped with a reason, 3 when this machine has no GPU
+# or a program is missing (nothing is written then), else 1.
 set -u
 cd "$(dirname "$0")/../.."
 build=build bin= out=docs/results nccl= only=. cap=600 budget=470
@@ -29,14 +30,10 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-logs=$out/gpu_logs
-mkdir -p "$logs"
-out=$(cd "$out" && pwd) logs=$(cd "$logs" && pwd)
-[ -n "$nccl" ] && export ENGRAM_NCCL_LIBRARY=$nccl
-# Multicast is left alone; ranks of one machine meet over the loopback interface.
-export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
-plugin=${NCCL_GIN_PLUGIN:-}
-unset NCCL_GIN_PLUGIN
+if ! nvidia-smi -L 2>/dev/null | grep -q GPU; then
+  echo "run_all.sh: no GPU here (nvidia-smi lists none); nothing was run or written" >&2
+  exit 3
+fi
 
 program() {
   if [ -n "$bin" ]; then
@@ -45,6 +42,20 @@ program() {
     find "$build" -path "*CMakeFiles*" -prune -o -name "$1" -type f -perm -u+x -print | head -1
   fi
 }
+for name in engram nccl_conformance_test kernels_gpu_test nccl_selftest; do
+  if ! [ -x "$(program $name)" ]; then
+    echo "run_all.sh: no program $name in ${bin:-$build}; build with CUDA and NCCL first" >&2
+    exit 3
+  fi
+done
+logs=$out/gpu_logs
+mkdir -p "$logs"
+out=$(cd "$out" && pwd) logs=$(cd "$logs" && pwd)
+[ -n "$nccl" ] && export ENGRAM_NCCL_LIBRARY=$nccl
+# Multicast is left alone; ranks of one machine meet over the loopback interface.
+export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-lo}
+plugin=${NCCL_GIN_PLUGIN:-}
+unset NCCL_GIN_PLUGIN
 
 rm -f "$logs/steps"
 # step NAME SECONDS COMMAND...: one line on stdout, the rest in its log. Status 3 = skipped.
@@ -147,7 +158,7 @@ lines_of() { grep -oh "{\"$1\".*" "$logs"/*.log 2>/dev/null; }
 {
   echo "# GPU suite"
   echo
-  echo "On an H200 machine: $gpus."
+  echo "On $gpus."
   echo "Written by tools/gpu/run_all.sh in $SECONDS s, $RC_PARAMS a property (under a sanitizer 2 and"
   echo "5). What is said about it: gpu_suite_notes.md."
   echo

@@ -109,8 +109,11 @@ Result<Environment> read_environment(const GetVariable& get) {
 
 std::string environment_reference() {
   std::string text =
-      "# Environment\n\nRead once, by `main`; nothing else reads the environment. A variable that "
-      "is empty counts as unset.\n\n| variable | accepted | meaning |\n|---|---|---|\n";
+      "# Environment\n\nRead once, by `main`; nothing else of the programs reads the environment. "
+      "A "
+      "variable that is empty counts as unset. The GIN plugin, which any program may load, has its "
+      "own: [its README](../backends/gin_plugin/README.md).\n\n| variable | accepted | meaning "
+      "|\n|---|---|---|\n";
   for (const auto& variable : kVariables) {
     text += fmt::format("| `{}` | {} | {} |\n", variable.name, variable.accepted, variable.meaning);
   }
@@ -125,6 +128,20 @@ std::string environment_reference() {
                         quoted(launcher.num_ranks), quoted(launcher.address),
                         launcher.port ? " " : "", quoted(launcher.port));
   }
+  text +=
+      "\n`engram launch` also sets `ENGRAM_LOCAL_RANK`, `ENGRAM_NUM_LOCAL_RANKS` (rank and ranks "
+      "of "
+      "this host), `ENGRAM_JOB_ID` (tells jobs of one port apart), `ENGRAM_SECRET` (every rank "
+      "proves "
+      "that it knows it; needed for ranks on several hosts) and `ENGRAM_RENDEZVOUS_FD` (rank 0's "
+      "listening socket). They may be set by hand, and come before another launcher's.\n\n"
+      "Ranks meet at rank 0, at `ENGRAM_RENDEZVOUS` = HOST:PORT; else at `MASTER_ADDR` and "
+      "`MASTER_PORT` + 1, as torchrun's own store listens on that port; else at Slurm's first "
+      "node; "
+      "else on loopback. Without a given port it follows from the job id: 20000 to 39999, so two "
+      "jobs "
+      "of one host need different ids. Whoever is missing 60 s after the start is named, and all "
+      "ranks end.\n";
   return text;
 }
 

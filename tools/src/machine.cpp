@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engram/rendezvous/launch.hpp"
 #include "gin_plugin_choice.hpp"
@@ -121,8 +122,11 @@ Result<BenchOutcome> bench_fetch(const BenchRequest& request,
   options.repeats = request.repeats;
   options.assist_threads = request.assist_threads;
   options.only = request.only;
-  options.on_measurement = [&](const bench::Measurement& m) { line(bench::to_line(m)); };
-  line(bench::table_head());
+  bool headed = false;  // nothing to measure: no head either
+  options.on_measurement = [&](const bench::Measurement& m) {
+    if (!std::exchange(headed, true)) line(bench::table_head());
+    line(bench::to_line(m));
+  };
   auto report = bench::bench_fetch(options);
   if (!report) return tl::unexpected(as_unsupported(report.error()));
 #ifdef ENGRAM_HAVE_NCCL
@@ -132,6 +136,10 @@ Result<BenchOutcome> bench_fetch(const BenchRequest& request,
     }
   }
 #endif
+  if (report->measurements.empty() && report->skipped.empty()) {
+    return fail(ErrorCode::invalid_argument, "--only: no group's name contains '", request.only,
+                "'; there are ", bench::group_names(), ", stream");
+  }
   BenchOutcome outcome{bench::to_json(*report).dump(1) + "\n", 0, report->skipped};
   for (const auto& m : report->measurements) outcome.wrong_bytes += m.wrong_bytes.value_or(0);
   return outcome;

@@ -83,7 +83,10 @@ constexpr std::array<Group, 12> kGroups{{{"limits", run_limits, false, false},
 Run::Run(const BenchFetchOptions& chosen) : options(chosen) {
   int count = 0;
   if (const cudaError_t counted = cudaGetDeviceCount(&count); counted != cudaSuccess) {
-    throw Error{ErrorCode::not_found, fmt::format("no GPU: {}", cudaGetErrorString(counted))};
+    int driver = 0;  // CUDA calls a driver that is not there one that is too old
+    const bool none = cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0;
+    throw Error{ErrorCode::not_found,
+                fmt::format("no GPU: {}", none ? "no CUDA driver" : cudaGetErrorString(counted))};
   }
   if (options.device >= count) {
     throw Error{ErrorCode::not_found, fmt::format("GPU {} of {}", options.device, count)};
@@ -159,6 +162,13 @@ double Run::add(Measurement about, How how, const Fetch& fetch, const Target& ta
   const auto launcher = [&fetch](int round, cudaStream_t stream) { fetch.launch(round, stream); };
   return add(std::move(about), time_by(how, fetch.reader().clock, options.repeats, launcher),
              target);
+}
+
+std::string group_names() {
+  std::string text;
+  for (const Group& group : kGroups)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", group.name);
+  return text;
 }
 
 Result<BenchFetchReport> bench_fetch(const BenchFetchOptions& options) {

@@ -49,7 +49,7 @@ void add_bench_command(CLI::App& app, CommandContext& context) {
   command->add_option("--host-gib", request.host_gib, "host table; 0: no host rows")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--repeats", request.repeats, "timed launches a case")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   command
       ->add_option("--assist-threads", request.assist_threads,
                    "host threads that gather host rows; 0: none")

@@ -49,14 +49,17 @@ struct Measurement {
   }
 };
 
-/// Runs every group the machine has paths for; a group it has not is named in `skipped`.
-/// Errors: not_found without a GPU; internal with CUDA's text; wrong_bytes never: counted instead.
 struct BenchFetchReport {
   std::vector<Measurement> measurements;
   std::vector<std::string> skipped;
   nlohmann::json machine;
 };
+/// Runs every group the machine has paths for; a group it has not is named in `skipped`.
+/// Errors: not_found without a GPU; internal with CUDA's text; wrong_bytes never: counted instead.
 [[nodiscard]] Result<BenchFetchReport> bench_fetch(const BenchFetchOptions& options);
+
+/// The groups that `only` chooses from, with commas between.
+[[nodiscard]] std::string group_names();
 
 [[nodiscard]] nlohmann::json to_json(const BenchFetchReport& report);
 /// A table for people: its head, and a line a measurement.
