@@ -250,7 +250,8 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   const Picos rung = requester_.ring_flow(*opened, std::max<std::uint64_t>(1, flow.doorbells));
   FlowLimits limits{.now = context_.now, .qp_interval = nics_.costs.qp};
   limits.issued_over = std::max(flow.issued_over, rung - context_.now);
-  limits.reads_of_a_qp = queue.options.outstanding_reads;
+  const std::uint32_t depth = flow.depth == 0 ? nic.queue_depth : flow.depth;
+  limits.reads_of_a_qp = std::min(queue.options.outstanding_reads, std::max(1u, depth));
   if (flow.kind == RequestKind::read || flow.kind == RequestKind::atomic_add) {
     limits.round_trip = unloaded_time(flow.local, flow.remote,
                                       {.kind = flow.kind,

@@ -36,7 +36,7 @@ struct FlowLimits {
   Picos now{0}, qp_interval{0};     ///< between two requests of one QP
   Picos issued_over{0};             ///< until the last doorbell is seen
   Picos round_trip{0};              ///< of a read on an idle fabric; 0 = nothing is held in flight
-  std::uint32_t reads_of_a_qp = 1;  ///< in flight
+  std::uint32_t reads_of_a_qp = 1;  ///< in flight: by its limit, or by its depth where that is less
 };
 [[nodiscard]] FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits);
 
