@@ -205,10 +205,14 @@ int Network::pick_lane(std::uint32_t link) {
 
 void Network::transmit(std::uint32_t link, Lane& lane) {
   Port& port = ports_[link];
-  Queue& queue = lane.queues[lane.next()];
+  const std::uint8_t from = lane.next();
+  Queue& queue = lane.queues[from];
   const std::uint32_t index = queue.first;
   Packet& packet = packets_[index];
-  lane.turn = static_cast<std::uint8_t>(1 - lane.next());
+  lane.turn = static_cast<std::uint8_t>(1 - from);
+  if (lane.queues[1 - from].first != kNone) {
+    lane.ahead += from == 0 ? std::int64_t{packet.bytes} : -std::int64_t{packet.bytes};
+  }
   queue.first = packet.next;
   packet.next = kNone;
   lane.queued -= packet.bytes;
