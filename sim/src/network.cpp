@@ -7,8 +7,10 @@
 namespace engram::sim {
 namespace {
 
-// A batch or a flow moves as few large pieces; still small beside a port's buffer.
+// A batch or a flow moves as few large pieces; still small beside a port's buffer, of which a piece
+// takes at most an eighth: fewer would wait for each other's credits as packets do not.
 constexpr std::uint64_t kLargeSegment = 16 * 1024;
+constexpr std::uint64_t kOfBuffer = 8;
 
 const char* name_of(PacketKind kind) {
   switch (kind) {
@@ -26,12 +28,15 @@ const char* name_of(PacketKind kind) {
 
 std::uint64_t segment_bytes(const FabricOptions& options) {
   const std::uint64_t mtu = std::max(1u, options.profile.network.mtu);
+  const std::uint64_t buffer = options.profile.network.buffer_per_lane.count;
+  const std::uint64_t large =
+      buffer == 0 ? kLargeSegment : std::min(kLargeSegment, buffer / kOfBuffer / mtu * mtu);
   switch (options.fidelity) {
     case Fidelity::message:
       return mtu;
     case Fidelity::batch:
     case Fidelity::flow:
-      return std::max(mtu, kLargeSegment);
+      return std::max(mtu, large);
   }
   return mtu;
 }
