@@ -22,6 +22,21 @@ constexpr const char* kLargeBesideRows =
     "--set table.row_bytes=8192 --set fetch.qps=4 --set fetch.entries_per_token=4 "
     "--set 'background=[{from=2,to=1,rate=\"40 GB/s\",message_bytes=65536}]'";
 
+// Others' reads and writes meet the answers at the owner's NIC.
+constexpr const char* kOthersRead =
+    "--set cluster.nodes=3 --set 'fetch.empty_ranks=[0,2]' "
+    "--set 'background=[{from=0,to=2,rate=\"50 GB/s\",message_bytes=65536,kind=\"reads\"}]'";
+constexpr const char* kOthersWrite =
+    "--set cluster.nodes=3 --set 'fetch.empty_ranks=[0,2]' "
+    "--set 'cluster.network.lanes.sl_to_vl={0=0,3=0}' "
+    "--set 'background=[{from=0,to=2,rate=\"50 GB/s\",message_bytes=65536,kind=\"writes\"}]'";
+constexpr const char* kSmallBuffers =
+    "--set cluster.network.spines=2 --set cluster.network.routing=adaptive "
+    "--set table.row_bytes=16384 --set fetch.tokens=32 --set fetch.entries_per_token=8 "
+    "--set fetch.qps=4 --set 'cluster.override.network.buffer_per_lane=\"8 KiB\"'";
+constexpr const char* kVictimOfSmallRows =
+    "--set cluster.network.congestion_control=none --set table.row_bytes=512";
+
 class Fidelities : public testing::TestWithParam<Case> {};
 
 TEST_P(Fidelities, AgreeInPairsWithinTenPerCent) {
@@ -93,6 +108,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"VictimOnSameLane", "victim_lanes", "--set cluster.network.service_level=0"},
         Case{"OwnersPortOnSameLane", "lanes_weighted", kBesideOwner},
         Case{"LargeMessagesBesideRows", "ecmp", kLargeBesideRows},
+        Case{"OthersReadBesideRows", "lanes_weighted", kOthersRead},
+        Case{"OthersWriteOnSameLane", "lanes_weighted", kOthersWrite},
+        Case{"SmallBuffers", "ecmp", kSmallBuffers},
+        Case{"VictimOfSmallRows", "congestion_control", kVictimOfSmallRows},
         Case{"Serving", "disaggregated_serving", ""}),
     [](const auto& param) { return std::string(param.param.label); });
 
