@@ -221,7 +221,13 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                            .plane = flow.plane % planes});
   if (!opened.has_value()) return tl::unexpected(opened.error());
   Qp& queue = qps_[*opened];
-  const std::uint64_t piece = piece_of(flow, nics_.segment, queue.options.depth);
+  const bool reads = flow.kind == RequestKind::read || flow.kind == RequestKind::atomic_add;
+  const std::uint32_t depth = flow.depth == 0 ? nic.queue_depth : flow.depth;
+  FlowLimits limits{.now = context_.now, .qp_interval = nics_.costs.qp};
+  limits.reads_of_a_qp = std::min(queue.options.outstanding_reads, std::max(1u, depth));
+  const std::uint64_t window = window_of(flow, limits.reads_of_a_qp);
+  const std::uint64_t piece =
+      piece_of(flow, nics_.segment, reads ? window : 0, queue.options.depth);
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {
@@ -229,9 +235,9 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 flow.local.value, " to rank ", flow.remote.value, " needs ", pieces,
                 " pieces beside ", held, " under way; ", queue.options.depth, " fit");
   }
-  // The pace keeps to the window. This only bounds what waits at a congested place.
-  queue.most_outstanding =
-      std::max(2 * queue.options.outstanding_reads * qps, static_cast<std::uint32_t>(4 * piece));
+  // The pace keeps to the window while the fabric is idle; this does where answers wait. A piece
+  // counts from its first request to its last answer.
+  queue.most_outstanding = static_cast<std::uint32_t>(window + piece - 1);
   const std::uint32_t place = flows_.make();
   flows_[place] = {pieces, flow.tag};
   std::uint64_t left = flow.count;
@@ -248,10 +254,8 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   }
   if (faults_.dead(flow.local)) return {};
   const Picos rung = requester_.ring_flow(*opened, std::max<std::uint64_t>(1, flow.doorbells));
-  FlowLimits limits{.now = context_.now, .qp_interval = nics_.costs.qp};
   limits.issued_over = std::max(flow.issued_over, rung - context_.now);
-  limits.reads_of_a_qp = queue.options.outstanding_reads;
-  if (flow.kind == RequestKind::read || flow.kind == RequestKind::atomic_add) {
+  if (reads) {
     limits.round_trip = unloaded_time(flow.local, flow.remote,
                                       {.kind = flow.kind,
                                        .local_memory = flow.local_memory,

@@ -9,6 +9,8 @@ namespace {
 constexpr std::uint64_t kMostInPiece = 64;
 /// Of which so many belong to one QP: the reads that it keeps in flight.
 constexpr double kOfEachQp = 16;
+/// A piece gives its places in flight back together, so a window that limits holds several.
+constexpr std::uint64_t kPiecesInWindow = 8;
 
 std::uint64_t fullest_qp(const FlowRequest& flow) {
   const std::uint64_t qps = std::max(1u, flow.qps);
@@ -16,6 +18,12 @@ std::uint64_t fullest_qp(const FlowRequest& flow) {
 }
 
 }  // namespace
+
+// The fullest QP sends so many of its requests a round trip; what all send at first is the window.
+std::uint64_t window_of(const FlowRequest& flow, std::uint32_t reads_of_a_qp) {
+  const std::uint64_t fullest = fullest_qp(flow);
+  return (reads_of_a_qp * flow.count + fullest - 1) / fullest;
+}
 
 // It ends with its fullest QP, as if it had count / fullest of them.
 FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits) {
@@ -25,11 +33,10 @@ FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits) {
   pace.issued_from = pace.window_from = limits.now;
   pace.each = std::max(limits.qp_interval * fullest, limits.issued_over) / count;
   if (limits.round_trip == Picos{0}) return pace;
-  // The fullest QP sends so many of its requests a round trip; what all send at first is the
-  // window.
   const auto reads = static_cast<std::int64_t>(limits.reads_of_a_qp);
   const std::int64_t rounds = (fullest + reads - 1) / reads;
-  const std::int64_t window = std::min(count, std::max<std::int64_t>(1, reads * count / fullest));
+  const auto window =
+      std::min(count, static_cast<std::int64_t>(window_of(flow, limits.reads_of_a_qp)));
   pace.window = static_cast<std::uint64_t>(window);
   if (count > window) pace.step = limits.round_trip * (rounds - 1) / (count - window);
   return pace;
@@ -37,14 +44,17 @@ FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits) {
 
 // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
 // about a packet of payload at most. The last piece is what is left: it ends no later for the cut.
-std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment, std::uint64_t depth) {
+std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment, std::uint64_t window,
+                       std::uint64_t depth) {
   const std::uint64_t by_bytes =
       std::max<std::uint64_t>(1, segment / std::max<std::uint64_t>(1, flow.bytes_each));
   const auto most = static_cast<double>(std::min(kMostInPiece, by_bytes));
   const double turns =
       static_cast<double>(fullest_qp(flow)) / std::min(kOfEachQp, most / std::max(1u, flow.qps));
-  const auto wanted =
-      static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
+  auto wanted = static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
+  if (window > 0 && flow.count > window) {
+    wanted = std::min(wanted, std::max<std::uint64_t>(1, window / kPiecesInWindow));
+  }
   return std::max({std::uint64_t{1}, wanted, (flow.count + depth - 1) / depth});
 }
 

@@ -36,12 +36,16 @@ struct FlowLimits {
   Picos now{0}, qp_interval{0};     ///< between two requests of one QP
   Picos issued_over{0};             ///< until the last doorbell is seen
   Picos round_trip{0};              ///< of a read on an idle fabric; 0 = nothing is held in flight
-  std::uint32_t reads_of_a_qp = 1;  ///< in flight
+  std::uint32_t reads_of_a_qp = 1;  ///< in flight: by its limit, or by its depth where that is less
 };
 [[nodiscard]] FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits);
 
-/// Requests of each piece but the last. `segment`: payload of a packet; `depth`: pieces at most.
+/// Requests of a flow in flight at once, where each of its QPs has at most `reads_of_a_qp`.
+[[nodiscard]] std::uint64_t window_of(const FlowRequest& flow, std::uint32_t reads_of_a_qp);
+
+/// Requests of each piece but the last. `segment`: payload of a packet; `window`: requests in flight
+/// at once, 0 = any number; `depth`: pieces at most.
 [[nodiscard]] std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment,
-                                     std::uint64_t depth);
+                                     std::uint64_t window, std::uint64_t depth);
 
 }  // namespace engram::sim

@@ -7,8 +7,10 @@
 namespace engram::sim {
 namespace {
 
-// A batch or a flow moves as few large pieces; still small beside a port's buffer.
+// A batch or a flow moves as few large pieces; still small beside a port's buffer, of which a piece
+// takes at most an eighth: fewer would wait for each other's credits as packets do not.
 constexpr std::uint64_t kLargeSegment = 16 * 1024;
+constexpr std::uint64_t kOfBuffer = 8;
 
 const char* name_of(PacketKind kind) {
   switch (kind) {
@@ -26,12 +28,15 @@ const char* name_of(PacketKind kind) {
 
 std::uint64_t segment_bytes(const FabricOptions& options) {
   const std::uint64_t mtu = std::max(1u, options.profile.network.mtu);
+  const std::uint64_t buffer = options.profile.network.buffer_per_lane.count;
+  const std::uint64_t large =
+      buffer == 0 ? kLargeSegment : std::min(kLargeSegment, buffer / kOfBuffer / mtu * mtu);
   switch (options.fidelity) {
     case Fidelity::message:
       return mtu;
     case Fidelity::batch:
     case Fidelity::flow:
-      return std::max(mtu, kLargeSegment);
+      return std::max(mtu, large);
   }
   return mtu;
 }
@@ -205,10 +210,14 @@ int Network::pick_lane(std::uint32_t link) {
 
 void Network::transmit(std::uint32_t link, Lane& lane) {
   Port& port = ports_[link];
-  Queue& queue = lane.queues[lane.next()];
+  const std::uint8_t from = lane.next();
+  Queue& queue = lane.queues[from];
   const std::uint32_t index = queue.first;
   Packet& packet = packets_[index];
-  lane.turn = static_cast<std::uint8_t>(1 - lane.next());
+  lane.turn = static_cast<std::uint8_t>(1 - from);
+  if (lane.queues[1 - from].first != kNone) {
+    lane.ahead += from == 0 ? std::int64_t{packet.bytes} : -std::int64_t{packet.bytes};
+  }
   queue.first = packet.next;
   packet.next = kNone;
   lane.queued -= packet.bytes;

@@ -96,16 +96,21 @@ class Network {
     std::uint32_t first = kNone, last = kNone;  // packets
   };
   // A NIC's port takes turns between its own requests and its answers to others: an answer does
-  // not stand behind a thousand requests that wait for credits. A switch uses the first queue only.
+  // not stand behind a thousand requests that wait for credits. The turns are of bytes, so that it
+  // does not matter how large the packets are that a fidelity makes of the same messages. A switch
+  // uses the first queue only.
   struct Lane {
     Queue queues[2];
     Queue waiters;  // flows that congestion control holds back until there is room
-    std::uint8_t turn = 0;
+    std::uint8_t turn = 0;     // of two that have sent as much
+    std::int64_t ahead = 0;    // bytes that the first queue sent beyond the second while both waited
     std::int64_t deficit = 0;
     std::uint64_t held = 0;    // bytes in the buffer at the far end of the link
     std::uint64_t queued = 0;  // bytes that wait here
     [[nodiscard]] std::uint8_t next() const {
-      return queues[turn].first != kNone ? turn : static_cast<std::uint8_t>(1 - turn);
+      if (queues[0].first == kNone) return 1;
+      if (queues[1].first == kNone) return 0;
+      return ahead == 0 ? turn : (ahead > 0 ? 1 : 0);
     }
     [[nodiscard]] std::uint32_t head() const { return queues[next()].first; }
   };

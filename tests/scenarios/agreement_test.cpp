@@ -12,6 +12,31 @@ struct Case {
   const char* sets;
 };
 
+// Traffic of others leaves the owner's port on the lane of its answers.
+constexpr const char* kBesideOwner =
+    "--set cluster.nodes=3 --set 'fetch.empty_ranks=[0,2]' "
+    "--set 'cluster.network.lanes.sl_to_vl={0=0,3=0}' "
+    "--set 'background=[{from=0,to=2,rate=\"50 GB/s\"}]'";
+constexpr const char* kLargeBesideRows =
+    "--set cluster.network.spines=2 --set cluster.network.routing=adaptive "
+    "--set table.row_bytes=8192 --set fetch.qps=4 --set fetch.entries_per_token=4 "
+    "--set 'background=[{from=2,to=1,rate=\"40 GB/s\",message_bytes=65536}]'";
+
+// Others' reads and writes meet the answers at the owner's NIC.
+constexpr const char* kOthersRead =
+    "--set cluster.nodes=3 --set 'fetch.empty_ranks=[0,2]' "
+    "--set 'background=[{from=0,to=2,rate=\"50 GB/s\",message_bytes=65536,kind=\"reads\"}]'";
+constexpr const char* kOthersWrite =
+    "--set cluster.nodes=3 --set 'fetch.empty_ranks=[0,2]' "
+    "--set 'cluster.network.lanes.sl_to_vl={0=0,3=0}' "
+    "--set 'background=[{from=0,to=2,rate=\"50 GB/s\",message_bytes=65536,kind=\"writes\"}]'";
+constexpr const char* kSmallBuffers =
+    "--set cluster.network.spines=2 --set cluster.network.routing=adaptive "
+    "--set table.row_bytes=16384 --set fetch.tokens=32 --set fetch.entries_per_token=8 "
+    "--set fetch.qps=4 --set 'cluster.override.network.buffer_per_lane=\"8 KiB\"'";
+constexpr const char* kVictimOfSmallRows =
+    "--set cluster.network.congestion_control=none --set table.row_bytes=512";
+
 class Fidelities : public testing::TestWithParam<Case> {};
 
 TEST_P(Fidelities, AgreeInPairsWithinTenPerCent) {
@@ -54,6 +79,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Qps16", "qps_sweep", "--set fetch.qps=16"},
         Case{"Qps32", "qps_sweep", "--set fetch.qps=32"},
         Case{"Qps132", "qps_sweep", "--set fetch.qps=132"},
+        Case{"Qps1Depth2", "qps_sweep",
+             "--set fetch.qps=1 --set fetch.depth=2 --set fetch.tokens=64"},
+        Case{"Qps4Depth8", "qps_sweep",
+             "--set fetch.qps=4 --set fetch.depth=8 --set fetch.tokens=128"},
+        Case{"Depth2OnFatTree", "ecmp",
+             "--set fetch.depth=2 --set fetch.qps=4 --set table.row_bytes=512"},
         Case{"QpsOn2Planes", "qps_sweep", "--set fetch.qps=32 --set cluster.network.planes=2"},
         Case{"QpsOn4Planes", "qps_sweep", "--set fetch.qps=64 --set cluster.network.planes=4"},
         Case{"Plane", "planes", "--set cluster.network.planes=1"},
@@ -75,6 +106,12 @@ INSTANTIATE_TEST_SUITE_P(
              "--set cluster.network.topology=fat_tree --set cluster.mode=direct"},
         Case{"LanesWeighted", "lanes_weighted", ""}, Case{"VictimOnOwnLane", "victim_lanes", ""},
         Case{"VictimOnSameLane", "victim_lanes", "--set cluster.network.service_level=0"},
+        Case{"OwnersPortOnSameLane", "lanes_weighted", kBesideOwner},
+        Case{"LargeMessagesBesideRows", "ecmp", kLargeBesideRows},
+        Case{"OthersReadBesideRows", "lanes_weighted", kOthersRead},
+        Case{"OthersWriteOnSameLane", "lanes_weighted", kOthersWrite},
+        Case{"SmallBuffers", "ecmp", kSmallBuffers},
+        Case{"VictimOfSmallRows", "congestion_control", kVictimOfSmallRows},
         Case{"Serving", "disaggregated_serving", ""}),
     [](const auto& param) { return std::string(param.param.label); });
 

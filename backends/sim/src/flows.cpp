@@ -115,6 +115,7 @@ bool SimExecutor::start_flow(const FlowLaunch& launch, const FlowLaunch::Part& p
   request.bytes_each = (flow.bytes + count - 1) / count;
   request.qps = (launch.qps + planes - 1 - flow.plane) / planes;
   request.plane = flow.plane;
+  request.depth = queue_shape_ ? queue_shape_->depth : core::QueueShape{}.depth;
   request.service_level = options_.service_level;
   request.most_on_one_qp = part.most_on_one_qp;
   request.doorbells = part.doorbells;

@@ -77,13 +77,14 @@ struct LoadRequest {
 
 /// `count` requests of `bytes_each` from one rank to another as one flow over `qps` QPs of a plane.
 /// Its rate is that of the lowest roof: issuing threads, doorbells, the QPs' ceilings, their reads
-/// in flight a round trip; then whatever it shares: both NICs' engines, PCIe, the links.
+/// in flight (or what they hold) a round trip; then whatever it shares: both NICs' engines, PCIe, the links.
 struct FlowRequest {
   Rank local, remote;
   RequestKind kind = RequestKind::read;
   Memory local_memory = Memory::gpu, remote_memory = Memory::gpu;
   std::uint64_t count = 0, bytes_each = 0;
   std::uint32_t qps = 1, service_level = 0, plane = 0;
+  std::uint32_t depth = 0;           ///< requests each QP holds; 0 = the profile's queue_depth
   std::uint64_t most_on_one_qp = 0;  ///< requests of the fullest QP; 0 = they are spread evenly
   std::uint64_t doorbells = 1;
   Picos issued_over{0};  ///< from now until the last request is rung
