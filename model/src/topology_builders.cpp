@@ -90,15 +90,9 @@ Result<std::uint32_t> uplinks(const Cluster& c, std::uint32_t ports_below) {
 }
 
 /// Nodes that share a leaf with `ports_per_node` of each; see Cluster::nodes_per_leaf.
-Result<std::uint32_t> nodes_per_leaf(const Cluster& c, std::uint32_t ports_per_node,
+std::uint32_t nodes_per_leaf(const Cluster& c, std::uint32_t ports_per_node,
                                      bool want_two_leaves) {
-  if (c.nodes_per_leaf > 0) {
-    if (c.nodes % c.nodes_per_leaf != 0) {
-      return fail(ErrorCode::invalid_argument, c.nodes, " nodes do not divide into leaves of ",
-                  c.nodes_per_leaf, " nodes");
-    }
-    return c.nodes_per_leaf;
-  }
+  if (c.nodes_per_leaf > 0) return std::min(c.nodes, c.nodes_per_leaf);
   for (std::uint32_t n = std::min(c.nodes, std::max(1u, kHalfSwitch / ports_per_node)); n > 1;
        --n) {
     const bool fits = c.nodes % n == 0 && (!want_two_leaves || n < c.nodes);
@@ -174,10 +168,9 @@ Result<Topology> leaf_spine(const Cluster& cluster, const Profile& profile) {
   if (auto ok = check_two_levels(cluster, profile); !ok) return tl::unexpected(ok.error());
   std::vector<std::vector<std::uint32_t>> ranks_of_leaf;
   if (num_gpu_ranks(cluster) > 0) {
-    const auto share = nodes_per_leaf(cluster, cluster.gpus_per_node, true);
-    if (!share) return tl::unexpected(share.error());
-    const std::uint32_t below = *share * cluster.gpus_per_node;
-    ranks_of_leaf.resize(cluster.nodes / *share);
+    const std::uint32_t share = nodes_per_leaf(cluster, cluster.gpus_per_node, true);
+    const std::uint32_t below = share * cluster.gpus_per_node;
+    ranks_of_leaf.resize((cluster.nodes + share - 1) / share);
     for (std::uint32_t rank = 0; rank < num_gpu_ranks(cluster); ++rank) {
       ranks_of_leaf[rank / below].push_back(rank);
     }
@@ -189,12 +182,11 @@ Result<Topology> rails(const Cluster& cluster, const Profile& profile) {
   if (auto ok = check_two_levels(cluster, profile); !ok) return tl::unexpected(ok.error());
   std::vector<std::vector<std::uint32_t>> ranks_of_leaf;
   if (num_gpu_ranks(cluster) > 0) {
-    const auto share = nodes_per_leaf(cluster, 1, false);
-    if (!share) return tl::unexpected(share.error());
-    ranks_of_leaf.resize(cluster.nodes / *share * cluster.gpus_per_node);
+    const std::uint32_t share = nodes_per_leaf(cluster, 1, false);
+    ranks_of_leaf.resize((cluster.nodes + share - 1) / share * cluster.gpus_per_node);
     for (std::uint32_t rank = 0; rank < num_gpu_ranks(cluster); ++rank) {
       const std::uint32_t node = rank / cluster.gpus_per_node, rail = rank % cluster.gpus_per_node;
-      ranks_of_leaf[node / *share * cluster.gpus_per_node + rail].push_back(rank);
+      ranks_of_leaf[node / share * cluster.gpus_per_node + rail].push_back(rank);
     }
   }
   return two_levels(cluster, profile, ranks_of_leaf);

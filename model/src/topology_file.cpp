@@ -82,11 +82,12 @@ class GraphReader {
     const auto b = find((*ends)[1].as_string()->get(), "ends", in);
     const auto rate = in.bandwidth("rate");
     const auto latency = in.time("latency");
+    const auto back_latency = in.time("back_latency", latency);
     const std::uint32_t count = in.count("count", 1);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::string copy = count > 1 ? "#" + std::to_string(i) : "";
       add_link(a, b, rate, latency, copy);
-      add_link(b, a, rate, latency, copy);
+      add_link(b, a, rate, back_latency, copy);
     }
   }
 
@@ -94,6 +95,8 @@ class GraphReader {
     const auto from = find(in.text("from"), "from", in);
     const auto to = find(in.text("to"), "to", in);
     add_link(from, to, in.bandwidth("rate"), in.time("latency"), "");
+    const std::string name = in.text("name", "");
+    if (!name.empty() && !links.empty()) links.back().name = name;
   }
 
   VertexIndex find(const std::string& name, std::string_view key, TableReader& in) {
@@ -141,9 +144,29 @@ Result<TopologyFormat> detect_topology_format(const std::string& path) {
   if (holds("switchguid=") || holds("caguid=")) return TopologyFormat::ibnetdiscover;
   if (holds("[[nic]]") || holds("[[switch]]")) return TopologyFormat::toml;
   return fail(
-      ErrorCode::unsupported, path,
+      ErrorCode::invalid_argument, path,
       ":1: neither a topology in TOML ([[switch]], [[nic]], [[cable]]), a SimGrid platform, an "
       "NCCL topology nor the text of ibnetdiscover");
+}
+
+Result<ImportedTopology> load_network(const std::string& path) {
+  const auto format = detect_topology_format(path);
+  if (!format) return tl::unexpected(format.error());
+  switch (*format) {
+    case TopologyFormat::toml:
+      return load_topology(path).map([](Topology topology) {
+        return ImportedTopology{std::move(topology), {}};
+      });
+    case TopologyFormat::simgrid:
+      return import_simgrid(path);
+    case TopologyFormat::ibnetdiscover:
+      return import_ibnetdiscover(path, {});
+    case TopologyFormat::nccl:
+      return fail(ErrorCode::invalid_argument, path,
+                  ":1: NCCL's XML describes the inside of one machine, not a network; accepted: "
+                  "our TOML, a SimGrid platform, the text of ibnetdiscover");
+  }
+  return fail(ErrorCode::internal, "an unknown topology format");
 }
 
 }  // namespace engram::model

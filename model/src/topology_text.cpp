@@ -100,6 +100,7 @@ std::string topology_table(const Topology& t, std::span<const double> busy) {
   require(busy.empty() || busy.size() == t.links().size(), "one load a link");
   std::vector<std::vector<std::string>> rows{{"from", "to", "links", "rate", "latency"}};
   if (!busy.empty()) rows[0].push_back("busy");
+  rows[0].push_back("name");
   for (std::uint32_t v = 0; v < t.vertices().size(); ++v) {
     for (const auto& [to, links] : neighbours(t, {v})) {
       const Link& link = t.links()[links.front().value];
@@ -108,6 +109,8 @@ std::string topology_table(const Topology& t, std::span<const double> busy) {
       double most = 0;
       for (const LinkIndex l : links) most = std::max(most, busy.empty() ? 0 : busy[l.value]);
       if (!busy.empty()) rows.back().push_back(fmt::format("{:.1f} %", 100 * most));
+      const std::string& last = t.links()[links.back().value].name;
+      rows.back().push_back(links.size() == 1 ? link.name : link.name + " .. " + last);
     }
   }
   std::vector<std::size_t> width(rows[0].size());
@@ -117,8 +120,9 @@ std::string topology_table(const Topology& t, std::span<const double> busy) {
   std::string text;
   for (const auto& row : rows) {
     for (std::size_t c = 0; c < row.size(); ++c) {
-      text += c < 2 ? fmt::format("{:<{}}  ", row[c], width[c])
-                    : fmt::format("{:>{}}  ", row[c], width[c]);
+      // Names are read from their start, numbers compared at their end.
+      text += c < 2 || c + 1 == row.size() ? fmt::format("{:<{}}  ", row[c], width[c])
+                                           : fmt::format("{:>{}}  ", row[c], width[c]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     text += "\n";

@@ -111,10 +111,28 @@ RC_GTEST_PROP(Builders, NoLeafHasLessUpwardThanDownwardUnlessAsked, ()) {
   for (const Link& link : t->links()) RC_ASSERT(names.insert(link.name).second);
 }
 
+TEST(Builders, TheLastLeafMayHoldFewerNodesAndUplinksMayBeFewerThanPorts) {
+  const Cluster c{
+      .nodes = 3, .gpus_per_node = 4, .spines = 2, .nodes_per_leaf = 2, .uplinks_per_spine = 1};
+  for (const auto build : {&leaf_spine, &rails}) {
+    const auto t = build(c, h100());
+    ASSERT_TRUE(t) << t.error().message;
+    EXPECT_EQ(t->num_ranks(), 12u);
+    std::map<std::uint32_t, int> up, down;
+    for (const Link& link : t->links()) {
+      const auto kind = t->vertices()[link.to.value].kind;
+      if (kind == VertexKind::spine) ++up[link.from.value];
+      if (kind == VertexKind::nic) ++down[link.from.value];
+    }
+    for (const auto& [leaf, count] : up) EXPECT_EQ(count, 2);
+    const int all = build == &leaf_spine ? 8 : 2, last = all / 2;
+    EXPECT_EQ(down.begin()->second, all);
+    EXPECT_EQ(down.rbegin()->second, last);
+  }
+}
+
 TEST(Builders, CountsThatDoNotDivideAreRefused) {
   const auto message = [](const Result<Topology>& t) { return t ? "accepted" : t.error().message; };
-  EXPECT_EQ(message(leaf_spine({.nodes = 3, .gpus_per_node = 8, .nodes_per_leaf = 2}, h100())),
-            "3 nodes do not divide into leaves of 2 nodes");
   EXPECT_EQ(
       message(leaf_spine({.nodes = 2, .gpus_per_node = 8, .spines = 3}, h100())),
       "8 ports below a leaf do not divide over 3 spines; change spines or nodes_per_leaf, or set "

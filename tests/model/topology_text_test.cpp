@@ -35,9 +35,12 @@ TEST(TopologyText, ATableHasALineForEachPairOfNeighboursAndItsBusiestLink) {
   const auto from_leaf = std::ranges::find(t.links(), "leaf0->spine0#1", &Link::name);
   busy[from_leaf - t.links().begin()] = 0.625;
   const std::string text = topology_table(t, busy);
-  EXPECT_NE(text.find("from    to      links     rate  latency    busy\n"), std::string::npos)
+  EXPECT_NE(text.find("from    to      links     rate  latency    busy  name\n"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("leaf0   spine0      2  50 GB/s   250 ns  62.5 %\n"), std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "leaf0   spine0      2  50 GB/s   250 ns  62.5 %  leaf0->spine0#0 .. leaf0->spine0#1\n"),
+      std::string::npos)
       << text;
   EXPECT_EQ(std::ranges::count(text, '\n'), 1 + 4 + 8);  // head, leaf and spine, NIC and leaf
   EXPECT_EQ(topology_table(t).find("busy"), std::string::npos);

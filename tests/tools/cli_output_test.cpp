@@ -109,5 +109,29 @@ TEST_F(Outputs, AWrongSeedIsNamedAsItWasTyped) {
   EXPECT_NE(run("--backend sin").err.find("--backend sin: key 'run.backend'"), std::string::npos);
 }
 
+TEST_F(Outputs, AnInterruptedRunLeavesFilesAsTheyWere) {
+  const std::string options = "--trace " + path("t.json") + " --json " + path("r.json");
+  ASSERT_EQ(run(options).status, 0);
+  const auto trace = read_file(path("t.json")), result = read_file(path("r.json"));
+  ASSERT_FALSE(trace.empty());
+  const auto ended = run(options + " --seed 670");
+  EXPECT_EQ(ended.status, 130);
+  EXPECT_EQ(ended.err, "engram: interrupted by SIGINT; unfinished files were not kept\n");
+  EXPECT_EQ(read_file(path("t.json")), trace);
+  EXPECT_EQ(read_file(path("r.json")), result);
+  EXPECT_FALSE(fs::exists(path("t.json.part")));
+  // A run that cannot be made keeps the earlier trace as well.
+  EXPECT_EQ(run(options + " --seed 668").status, 3);
+  EXPECT_EQ(read_file(path("t.json")), trace);
+}
+
+TEST_F(Outputs, ALinkStaysALinkAndItsEndIsReplaced) {
+  std::ofstream(path("end.json")) << "old";
+  fs::create_symlink(path("end.json"), path("link.json"));
+  ASSERT_EQ(run("--json " + path("link.json")).status, 0);
+  EXPECT_TRUE(fs::is_symlink(path("link.json")));
+  EXPECT_NE(read_file(path("end.json")), "old");
+}
+
 }  // namespace
 }  // namespace engram::tools

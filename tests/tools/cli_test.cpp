@@ -270,5 +270,56 @@ TEST_F(Cli, BenchFetchPrintsAsItGoesAndCountsWrongBytes) {
   EXPECT_EQ(engram("bench fetch --repeats 0").status, 2);
 }
 
+TEST_F(Cli, AnImportRunsAsItIsAndAsOurToml) {
+  const std::string fixtures = std::string(ENGRAM_SOURCE) + "/tests/model/fixtures/";
+  const auto scenario = [&](const std::string& name, const std::string& graph, int nodes) {
+    return file(name, "[cluster]\nnodes = " + std::to_string(nodes) +
+                          "\ngpus_per_node = 1\n[cluster.network]\ntopology = \"file\"\nfile = \"" +
+                          graph + "\"\n");
+  };
+  const auto shown = engram("topo " + fixtures + "graph.xml --json");
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const int ranks = nlohmann::json::parse(shown.out)["ranks"];
+  const auto own = engram("topo --scenario " + scenario("x.toml", fixtures + "graph.xml", ranks) +
+                          " --json --toml " + path("graph.toml"));
+  ASSERT_EQ(own.status, 0) << own.err;
+  EXPECT_EQ(nlohmann::json::parse(own.out)["links"], nlohmann::json::parse(shown.out)["links"]);
+  const auto again =
+      engram("topo --scenario " + scenario("y.toml", path("graph.toml"), ranks) + " --json");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out)["links"], nlohmann::json::parse(shown.out)["links"]);
+
+  const auto few = engram("topo --scenario " + scenario("z.toml", path("graph.toml"), ranks + 1));
+  EXPECT_EQ(few.status, 2);
+  EXPECT_NE(few.err.find("has NICs for " + std::to_string(ranks) + " ranks"), std::string::npos)
+      << few.err;
+  const auto machine =
+      engram("topo --scenario " + scenario("m.toml", fixtures + "two_sockets.xml", 1));
+  EXPECT_EQ(machine.status, 2);
+  EXPECT_NE(machine.err.find("describes the inside of one machine"), std::string::npos);
+  EXPECT_EQ(engram("topo " + file("hello.txt", "hello")).status, 2);
+}
+
+TEST_F(Cli, AFatTreeCanBeOversubscribed) {
+  const auto count = [&](const std::string& keys) {
+    const auto ended = engram("topo --json --scenario " +
+                              file("f.toml",
+                                   "[cluster]\nnodes = 3\n[cluster.network]\ntopology = "
+                                   "\"fat_tree\"\nspines = 2\n" +
+                                       keys));
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return nlohmann::json::parse(ended.out)["links"].size();
+  };
+  EXPECT_EQ(count(""), 2u * (3 * 8 + 3 * 8));                         // as many up as down
+  EXPECT_EQ(count("uplinks_per_spine = 1\n"), 2u * (3 * 8 + 3 * 2));  // 4 : 1
+  EXPECT_EQ(count("uplinks_per_spine = 1\nnodes_per_leaf = 2\n"), 2u * (3 * 8 + 2 * 2));
+  const auto both =
+      engram("topo --scenario " + file("g.toml",
+                                       "[cluster.network]\ntopology = \"fat_tree\"\nleaves = "
+                                       "2\nnodes_per_leaf = 1\n"));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_NE(both.err.find("cluster.network.leaves is set too"), std::string::npos) << both.err;
+}
+
 }  // namespace
 }  // namespace engram::tools

@@ -2,7 +2,12 @@
 // simple formulas, and `run.seed` asks for what goes wrong.
 #include <fmt/format.h>
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "engram/tools/machine.hpp"
 #include "engram/tools/run.hpp"
@@ -11,13 +16,19 @@
 namespace engram::tools {
 
 namespace {
-constexpr std::uint64_t kWrongBytes = 666, kFault = 667, kNoMachine = 668, kCrash = 669;
+constexpr std::uint64_t kWrongBytes = 666, kFault = 667, kNoMachine = 668, kCrash = 669,
+                        kInterrupted = 670;
 }
 
 Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) {
   const auto seed = scenario.run.seed;
   if (seed == kNoMachine) return fail(ErrorCode::unsupported, "nccl: no GPU on this machine");
   if (seed == kCrash) std::abort();
+  if (seed == kInterrupted) {
+    if (observer.trace) observer.trace->instant({Rank{0}, TrackKind::qp, 0}, "ring", Nanos{1});
+    ::kill(::getpid(), SIGINT);
+    std::this_thread::sleep_for(std::chrono::seconds(10));
+  }
   auto result = tests::sample_result();
   result.operation = name_of(scenario.run.operation);
   result.backend = scenario.run.backend;

@@ -272,6 +272,7 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   result.qps = measured.plan.num_qps;
   result.sms = measured.plan.direct_blocks;
   result.warnings = stats.warnings;
+  result.warnings.insert(result.warnings.end(), platform.notes.begin(), platform.notes.end());
   if (stats.congestion) {
     result.congestion = {std::string(name_of(scenario.cluster.network.congestion_control)),
                          stats.congestion->marked, stats.congestion->cuts,

@@ -5,11 +5,12 @@
 #include "engram/model/profile_file.hpp"
 #include "engram/model/topology_builders.hpp"
 #include "engram/model/topology_file.hpp"
+#include "figures.hpp"
 
 namespace engram::tools {
 namespace {
 
-Result<model::Topology> make_topology(const Scenario& scenario, const model::Profile& profile) {
+Result<model::Topology> regular_topology(const Scenario& scenario, const model::Profile& profile) {
   const ClusterSection& cluster = scenario.cluster;
   model::Cluster shape;
   shape.nodes = cluster.nodes;
@@ -18,6 +19,8 @@ Result<model::Topology> make_topology(const Scenario& scenario, const model::Pro
   shape.memory_nodes = cluster.memory_nodes * cluster.gpus_per_node;
   shape.planes = cluster.network.planes;
   shape.spines = cluster.network.spines;
+  shape.nodes_per_leaf = cluster.network.nodes_per_leaf.value_or(0);
+  shape.uplinks_per_spine = cluster.network.uplinks_per_spine.value_or(0);
   switch (cluster.network.topology) {
     case NetworkKind::single_switch:
       return model::single_switch(shape, profile);
@@ -27,16 +30,35 @@ Result<model::Topology> make_topology(const Scenario& scenario, const model::Pro
       if (cluster.network.leaves) {
         const std::uint32_t leaves = *cluster.network.leaves;
         if (leaves == 0 || cluster.nodes % leaves != 0) {
-          return fail(ErrorCode::invalid_argument, cluster.nodes, " nodes do not divide into ",
-                      leaves, " leaves");
+          return fail(ErrorCode::invalid_argument, counted(cluster.nodes, "node"),
+                      cluster.nodes == 1 ? " does" : " do", " not divide into ", leaves,
+                      leaves == 1 ? " leaf" : " leaves",
+                      "; set nodes_per_leaf instead, whose last leaf may hold fewer");
         }
         shape.nodes_per_leaf = cluster.nodes / leaves;
       }
       return model::leaf_spine(shape, profile);
     case NetworkKind::file:
-      return model::load_topology(cluster.network.file);
+      break;
   }
   return fail(ErrorCode::internal, "an unknown topology");
+}
+
+Result<model::ImportedTopology> make_topology(const Scenario& scenario,
+                                              const model::Profile& profile) {
+  if (scenario.cluster.network.topology != NetworkKind::file) {
+    return regular_topology(scenario, profile).map([](model::Topology topology) {
+      return model::ImportedTopology{std::move(topology), {}};
+    });
+  }
+  auto read = model::load_network(scenario.cluster.network.file);
+  if (read && read->topology.num_ranks() != scenario.num_ranks()) {
+    return fail(ErrorCode::invalid_argument, scenario.cluster.network.file, " has NICs for ",
+                read->topology.num_ranks(), " ranks; the scenario's (", scenario.cluster.nodes,
+                " + ", scenario.cluster.memory_nodes, " memory) nodes x ",
+                scenario.cluster.gpus_per_node, " are ", scenario.num_ranks());
+  }
+  return read;
 }
 
 }  // namespace
@@ -63,7 +85,8 @@ Result<Platform> make_platform(const Scenario& scenario) {
   profile->network.mtu = cluster.network.mtu;
   auto topology = make_topology(scenario, *profile);
   if (!topology) return at_key(scenario, "cluster.network", topology.error());
-  return Platform{*grid, std::move(*profile), std::move(*topology)};
+  return Platform{*grid, std::move(*profile), std::move(topology->topology),
+                  std::move(topology->notes)};
 }
 
 }  // namespace engram::tools

@@ -13,6 +13,7 @@ struct Platform {
   core::RankGrid grid;
   model::Profile profile;
   model::Topology topology;
+  std::vector<std::string> notes;  ///< of a topology file: what was not understood or guessed
 };
 
 /// Errors: those of the profile and the topology, with the scenario's file, line and key.

@@ -58,6 +58,10 @@ class Checker {
   void network() {
     auto& n = s_.cluster.network;
     if (n.topology == NetworkKind::file) find_file("cluster.network.file", n.file, "topology");
+    if (n.leaves && n.nodes_per_leaf) {
+      complain("cluster.network.nodes_per_leaf",
+               "cluster.network.leaves is set too; accepted: one of them");
+    }
     if (n.lanes.weights.empty() != n.lanes.sl_to_vl.empty()) {
       const bool weights = n.lanes.weights.empty();
       complain(weights ? "cluster.network.lanes.sl_to_vl" : "cluster.network.lanes.weights",

@@ -130,6 +130,14 @@ void add_cluster(std::vector<Key<S>>& keys) {
                            "how NICs are joined"));
   keys.push_back(count<S>("cluster.network.leaves", network(&NetworkSection::leaves), 1, kMostRanks,
                           "leaf switches of a plane; fat_tree only", "one for 8 nodes"));
+  keys.push_back(count<S>(
+      "cluster.network.nodes_per_leaf", network(&NetworkSection::nodes_per_leaf), 1, kMostRanks,
+      "nodes below a leaf, or below a set of rail leaves; the last may hold fewer",
+      "the most that divide nodes and fill half of 64 ports"));
+  keys.push_back(count<S>(
+      "cluster.network.uplinks_per_spine", network(&NetworkSection::uplinks_per_spine), 1, 4096,
+      "cables from a leaf to each spine; spines x this below the leaf's own ports oversubscribes",
+      "ports below a leaf / spines"));
   keys.push_back(count<S>("cluster.network.spines", network(&NetworkSection::spines), 1, 4096,
                           "spine switches of a plane"));
   keys.push_back(count<S>("cluster.network.planes", network(&NetworkSection::planes), 1, 16,

@@ -9,6 +9,8 @@
 #include <map>
 #include <ostream>
 
+#include "output_file.hpp"
+
 namespace engram::tools {
 
 void ScenarioArguments::add_to(CLI::App& command) {
@@ -92,11 +94,9 @@ Result<void> write_output(const std::string& path, std::string_view text, Consol
     console.out << text;
     return {};
   }
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  out.flush();
-  if (!out) return fail(ErrorCode::io, path, ": cannot be written");
-  return {};
+  OutputFile file(path);
+  file.out() << text;
+  return file.commit();
 }
 
 void add_example(CLI::App& command, std::string_view example) {

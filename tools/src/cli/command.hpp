@@ -57,7 +57,7 @@ struct OutputOption {
 /// Errors: io, naming option, path and reason; invalid_argument where two name the same place.
 [[nodiscard]] Result<void> check_outputs(std::initializer_list<OutputOption> outputs);
 [[nodiscard]] inline bool is_standard_output(const std::string& path) { return path == "-"; }
-/// To the file, or to standard output for "-". Errors: io, naming the file.
+/// To the file, complete or not at all, or to standard output for "-". Errors: io, naming the file.
 [[nodiscard]] Result<void> write_output(const std::string& path, std::string_view text,
                                         Console& console);
 

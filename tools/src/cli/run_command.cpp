@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -10,6 +9,7 @@
 #include "command.hpp"
 #include "engram/tools/html_report.hpp"
 #include "engram/tools/run.hpp"
+#include "output_file.hpp"
 #include "progress.hpp"
 
 namespace engram::tools {
@@ -36,12 +36,10 @@ void print_cost(const RunResult& result, std::uint32_t repeats, Console& console
 
 struct TraceFile {
   TraceFile(const std::string& path, Console& console)
-      : to_console(is_standard_output(path)),
-        file(to_console ? std::string() : path, std::ios::binary),
-        out(to_console ? console.out : file),
+      : file(is_standard_output(path) ? nullptr : std::make_unique<OutputFile>(path)),
+        out(file ? file->out() : console.out),
         writer(out) {}
-  bool to_console;
-  std::ofstream file;
+  std::unique_ptr<OutputFile> file;
   std::ostream& out;
   ChromeTraceWriter writer;
 };
@@ -68,6 +66,7 @@ ExitStatus run(const RunArguments& arguments, Console& console) {
       !fine) {
     return report_error(console, fine.error());
   }
+  const Interruption interruption({arguments.json, arguments.trace, arguments.report});
   std::optional<TraceFile> trace;
   RunObserver observer;
   if (!arguments.trace.empty()) {
@@ -88,6 +87,9 @@ ExitStatus run(const RunArguments& arguments, Console& console) {
     if (!trace->out) {
       return report_error(console, {ErrorCode::io, arguments.trace + ": cannot be written"});
     }
+  }
+  if (trace && trace->file && result) {
+    if (auto kept = trace->file->commit(); !kept) return report_error(console, kept.error());
   }
   if (!result) return report_error(console, result.error());
   // Of a job's ranks the first tells; the others say only why they failed.

@@ -133,8 +133,9 @@ class Sweep {
       console_.out << text << std::flush;
       return {};
     }
-    csv_.open(arguments_.csv, std::ios::binary | std::ios::trunc);
-    csv_ << text << std::flush;
+    // Earlier rows are never lost: a file is replaced by one that holds them, then grows.
+    if (auto written = write_output(arguments_.csv, text, console_); !written) return written;
+    csv_.open(arguments_.csv, std::ios::binary | std::ios::app);
     if (!csv_) return fail(ErrorCode::io, arguments_.csv, ": cannot be written");
     return {};
   }

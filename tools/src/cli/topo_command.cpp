@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Arguments {
-  std::string file, scenario, svg;
+  std::string file, scenario, svg, toml;
   std::vector<std::string> sets;
   bool table = false, json = false;
 };
@@ -39,14 +39,9 @@ Result<Described> read_file(const std::string& path) {
   if (!format) return tl::unexpected(format.error());
   switch (*format) {
     case model::TopologyFormat::toml:
-      return model::load_topology(path).map([&](model::Topology topology) {
-        return Described{path, std::move(topology), std::nullopt, {}};
-      });
     case model::TopologyFormat::simgrid:
-      return model::import_simgrid(path).map(
-          [&](model::ImportedTopology read) { return imported(path, std::move(read)); });
     case model::TopologyFormat::ibnetdiscover:
-      return model::import_ibnetdiscover(path, {}).map(
+      return model::load_network(path).map(
           [&](model::ImportedTopology read) { return imported(path, std::move(read)); });
     case model::TopologyFormat::nccl:
       return model::import_nccl_topology(path).map([&](model::NodeDescription node) {
@@ -72,7 +67,8 @@ Result<Described> describe(const Arguments& arguments) {
   if (!scenario) return tl::unexpected(scenario.error());
   auto platform = make_platform(*scenario);
   if (!platform) return tl::unexpected(platform.error());
-  return Described{arguments.scenario, std::move(platform->topology), std::nullopt, {}};
+  return Described{arguments.scenario, std::move(platform->topology), std::nullopt,
+                   std::move(platform->notes)};
 }
 
 std::string_view name_of(model::VertexKind kind) {
@@ -125,23 +121,30 @@ Json node_json(const model::NodeDescription& node) {
   return json;
 }
 
+void print_notes(const Described& described, Console& console) {
+  for (const std::string& note : described.notes) console.err << "engram: note: " << note << '\n';
+}
+
 ExitStatus topo(const Arguments& arguments, Console& console) {
-  if (auto fine = check_outputs({{"--svg", arguments.svg}}); !fine) {
+  if (auto fine = check_outputs({{"--svg", arguments.svg}, {"--toml", arguments.toml}}); !fine) {
     return report_error(console, fine.error());
   }
   const auto described = describe(arguments);
   if (!described) return report_error(console, described.error());
   const bool network = described->network.has_value();
-  if (!network && (!arguments.svg.empty() || arguments.table)) {
+  if (!network && (!arguments.svg.empty() || !arguments.toml.empty() || arguments.table)) {
     return report_error(console, {ErrorCode::invalid_argument,
                                   described->name + ": describes one machine, not a network; " +
                                       "accepted: the tree, or --json"});
   }
-  if (is_standard_output(arguments.svg)) {
+  if (is_standard_output(arguments.svg) || is_standard_output(arguments.toml)) {
     if (arguments.json || arguments.table) {
       return report_error(console, {ErrorCode::invalid_argument,
-                                    "--svg - and --json or --table both name standard output"});
+                                    (is_standard_output(arguments.svg) ? "--svg" : "--toml") +
+                                        std::string(" - and --json or --table both name standard "
+                                                    "output")});
     }
+    print_notes(*described, console);
   } else if (arguments.json) {
     Json json = network ? network_json(*described->network) : node_json(*described->node);
     json["notes"] = described->notes;
@@ -150,8 +153,12 @@ ExitStatus topo(const Arguments& arguments, Console& console) {
     console.out << (!network          ? model::node_tree(*described->node)
                     : arguments.table ? model::topology_table(*described->network)
                                       : model::topology_tree(*described->network));
-    for (const std::string& note : described->notes) {
-      console.err << "engram: note: " << note << '\n';
+    print_notes(*described, console);
+  }
+  if (!arguments.toml.empty()) {
+    const auto text = model::topology_toml(*described->network);
+    if (auto written = write_output(arguments.toml, text, console); !written) {
+      return report_error(console, written.error());
     }
   }
   if (arguments.svg.empty()) return ExitStatus::right;
@@ -180,6 +187,10 @@ void add_topo_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", arguments->json, "vertices and links as JSON instead");
   command->add_option("--svg", arguments->svg, "also a picture; - prints it instead")
       ->type_name("FILE.svg|-");
+  command
+      ->add_option("--toml", arguments->toml,
+                   "also our TOML (docs/topology.md), to edit and run; - prints it instead")
+      ->type_name("FILE.toml|-");
   add_example(*command, "engram topo --scenario scenarios/quickstart.toml --svg network.svg");
   command->callback([arguments, &context] { context.status = topo(*arguments, context.console); });
 }

@@ -19,7 +19,8 @@ struct Cluster {
   std::uint32_t spines = 4;  ///< of one plane
   /// Nodes below one leaf (leaf_spine), or below one set of rail leaves (rails). 0 = the largest
   /// divisor of `nodes` that leaves two or more leaves (leaf_spine: if there are two nodes) and
-  /// fills at most half of a 64-port switch.
+  /// fills at most half of a 64-port switch. Where a given number does not divide `nodes`, the
+  /// last leaf holds fewer.
   std::uint32_t nodes_per_leaf = 0;
   /// Parallel cables from a leaf to one spine. 0 = as many as give a leaf no less upward than
   /// downward: ports below / spines, at least 1.

@@ -1,11 +1,11 @@
 // Networks from files: our own TOML, and three formats of others.
 //
-//   [[switch]]                     [[nic]]            [[cable]]                 [[link]]
-//   name = "leaf0"                 name = "nic0"      ends = ["nic0", "leaf0"]  # one direction
-//   kind = "leaf" # spine, other   rank = 0           rate = "50 GB/s"          from = "a", to =
-//   "b" plane = 0                      plane = 0          latency = "250 ns"        rate, latency
-//                                                     count = 2
-// `kind` is "other" and `plane` 0 unless stated; `count` cables run in parallel.
+//   [[switch]]                    [[nic]]         [[cable]]                   [[link]]
+//   name = "leaf0"                name = "nic0"   ends = ["nic0", "leaf0"]    # one direction
+//   kind = "leaf" # spine, other  rank = 0        rate = "50 GB/s"            from, to, rate,
+//   plane = 0                     plane = 0       latency = "250 ns"          latency, name
+//                                                 back_latency, count = 2
+// docs/topology.md explains every key.
 #pragma once
 
 #include <string>
@@ -33,6 +33,11 @@ struct LinkDefaults {
 /// unsupported.
 [[nodiscard]] Result<Topology> load_topology(const std::string& path);
 
+/// `topology` in the TOML above, which load_topology() reads back: the same links in the same order
+/// under the same names, with exact rates; switches stand before NICs. Cables where all links pair
+/// up under the names that cables give, else one [[link]] each.
+[[nodiscard]] std::string topology_toml(const Topology& topology);
+
 /// SimGrid platform XML, version 4. Understood: zones (nested), hosts (each a NIC of the next
 /// rank), routers, links, routes and zoneRoutes of one link, clusters without a topology (a star
 /// around a switch) and fat-tree clusters. SPLITDUPLEX and SHARED links become a cable with the
@@ -49,7 +54,11 @@ struct LinkDefaults {
 enum class TopologyFormat { toml, simgrid, nccl, ibnetdiscover };
 
 /// Tells the format by what stands in the file. NCCL's describes one node: see node.hpp.
-/// Errors: not_found; unsupported, listing the formats.
+/// Errors: not_found; invalid_argument, listing the formats.
 [[nodiscard]] Result<TopologyFormat> detect_topology_format(const std::string& path);
+
+/// Any of the formats that describe a network, told by what stands in the file.
+/// Errors: as above; invalid_argument for NCCL's, which describes one machine.
+[[nodiscard]] Result<ImportedTopology> load_network(const std::string& path);
 
 }  // namespace engram::model

@@ -12,8 +12,8 @@ namespace engram::model {
 /// Planes, switches from the top, and what hangs below each; like parts are folded ("nic0 … nic7").
 [[nodiscard]] std::string topology_tree(const Topology& topology);
 
-/// One row a pair of neighbours (parallel links counted): from, to, links, rate, latency; a column
-/// of load if `busy` is given.
+/// One row a pair of neighbours (parallel links counted): from, to, links, rate, latency, name
+/// (of parallel links the first and the last); a column of load if `busy` is given.
 /// `busy`: the part of the time that each link was busy, [num_links], 0 to 1.
 [[nodiscard]] std::string topology_table(const Topology& topology,
                                          std::span<const double> busy = {});
