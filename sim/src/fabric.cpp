@@ -226,8 +226,9 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
   FlowLimits limits{.now = context_.now, .qp_interval = nics_.costs.qp};
   limits.reads_of_a_qp = std::min(queue.options.outstanding_reads, std::max(1u, depth));
   const std::uint64_t window = window_of(flow, limits.reads_of_a_qp);
+  const bool disturbed = !options_.background.empty() || !options_.faults.faults.empty();
   const std::uint64_t piece =
-      piece_of(flow, nics_.segment, reads ? window : 0, queue.options.depth);
+      piece_of(flow, nics_.segment, reads ? window : 0, disturbed, queue.options.depth);
   const std::uint64_t pieces = (flow.count + piece - 1) / piece;
   const std::uint64_t held = queue.counters.posted - queue.counters.completed;
   if (held + pieces > queue.options.depth) {
@@ -235,9 +236,10 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 flow.local.value, " to rank ", flow.remote.value, " needs ", pieces,
                 " pieces beside ", held, " under way; ", queue.options.depth, " fit");
   }
-  // The pace keeps to the window while the fabric is idle; this does where answers wait. A piece
-  // counts from its first request to its last answer.
-  queue.most_outstanding = static_cast<std::uint32_t>(window + piece - 1);
+  // The pace keeps to the window. Where others make answers late, what is in flight does; a piece
+  // counts from its first request to its last answer. Else this only bounds what waits.
+  queue.most_outstanding =
+      static_cast<std::uint32_t>(disturbed ? window + piece - 1 : std::max(2 * window, 4 * piece));
   const std::uint32_t place = flows_.make();
   flows_[place] = {pieces, flow.tag};
   std::uint64_t left = flow.count;

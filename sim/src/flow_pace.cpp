@@ -9,8 +9,9 @@ namespace {
 constexpr std::uint64_t kMostInPiece = 64;
 /// Of which so many belong to one QP: the reads that it keeps in flight.
 constexpr double kOfEachQp = 16;
-/// A piece gives its places in flight back together, so a window that limits holds several.
-constexpr std::uint64_t kPiecesInWindow = 8;
+/// A piece gives its places in flight back together. Where answers come late for what others do, a
+/// window must hold several; where only the run's own reads meet, the pace alone keeps to it.
+constexpr std::uint64_t kPiecesInDisturbedWindow = 8;
 
 std::uint64_t fullest_qp(const FlowRequest& flow) {
   const std::uint64_t qps = std::max(1u, flow.qps);
@@ -45,7 +46,7 @@ FlowPace pace_of(const FlowRequest& flow, const FlowLimits& limits) {
 // A flow takes as many turns as its fullest QP would, some requests of each of its QPs at a turn;
 // about a packet of payload at most. The last piece is what is left: it ends no later for the cut.
 std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment, std::uint64_t window,
-                       std::uint64_t depth) {
+                       bool disturbed, std::uint64_t depth) {
   const std::uint64_t by_bytes =
       std::max<std::uint64_t>(1, segment / std::max<std::uint64_t>(1, flow.bytes_each));
   const auto most = static_cast<double>(std::min(kMostInPiece, by_bytes));
@@ -53,7 +54,8 @@ std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment, std::uint
       static_cast<double>(fullest_qp(flow)) / std::min(kOfEachQp, most / std::max(1u, flow.qps));
   auto wanted = static_cast<std::uint64_t>(std::ceil(static_cast<double>(flow.count) / turns));
   if (window > 0 && flow.count > window) {
-    wanted = std::min(wanted, std::max<std::uint64_t>(1, window / kPiecesInWindow));
+    wanted = std::min(
+        wanted, std::max<std::uint64_t>(1, window / (disturbed ? kPiecesInDisturbedWindow : 1)));
   }
   return std::max({std::uint64_t{1}, wanted, (flow.count + depth - 1) / depth});
 }

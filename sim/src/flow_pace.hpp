@@ -43,9 +43,10 @@ struct FlowLimits {
 /// Requests of a flow in flight at once, where each of its QPs has at most `reads_of_a_qp`.
 [[nodiscard]] std::uint64_t window_of(const FlowRequest& flow, std::uint32_t reads_of_a_qp);
 
-/// Requests of each piece but the last. `segment`: payload of a packet; `window`: requests in flight
-/// at once, 0 = any number; `depth`: pieces at most.
+/// Requests of each piece but the last. `segment`: payload of a packet; `window`: requests in
+/// flight at once, 0 = any number; `disturbed`: other traffic or faults make answers late; `depth`:
+/// pieces at most.
 [[nodiscard]] std::uint64_t piece_of(const FlowRequest& flow, std::uint64_t segment,
-                                     std::uint64_t window, std::uint64_t depth);
+                                     std::uint64_t window, bool disturbed, std::uint64_t depth);
 
 }  // namespace engram::sim

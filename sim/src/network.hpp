@@ -101,9 +101,9 @@ class Network {
   // uses the first queue only.
   struct Lane {
     Queue queues[2];
-    Queue waiters;  // flows that congestion control holds back until there is room
-    std::uint8_t turn = 0;     // of two that have sent as much
-    std::int64_t ahead = 0;    // bytes that the first queue sent beyond the second while both waited
+    Queue waiters;           // flows that congestion control holds back until there is room
+    std::uint8_t turn = 0;   // of two that have sent as much
+    std::int64_t ahead = 0;  // bytes that the first queue sent beyond the second while both waited
     std::int64_t deficit = 0;
     std::uint64_t held = 0;    // bytes in the buffer at the far end of the link
     std::uint64_t queued = 0;  // bytes that wait here

@@ -37,6 +37,12 @@ constexpr const char* kSmallBuffers =
 constexpr const char* kVictimOfSmallRows =
     "--set cluster.network.congestion_control=none --set table.row_bytes=512";
 
+constexpr const char* kLateCompletions =
+    "--set cluster.network.spines=2 --set cluster.network.routing=adaptive "
+    "--set table.row_bytes=512 --set fetch.tokens=128 --set fetch.entries_per_token=8 "
+    "--set fetch.qps=4 --set table.placement=host --set table.entries_per_rank=4096 "
+    "--set 'fault=[{kind=\"reordered_completions\",target=\"rank 0\",delay=\"20 us\"}]'";
+
 class Fidelities : public testing::TestWithParam<Case> {};
 
 TEST_P(Fidelities, AgreeInPairsWithinTenPerCent) {
@@ -112,8 +118,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"OthersWriteOnSameLane", "lanes_weighted", kOthersWrite},
         Case{"SmallBuffers", "ecmp", kSmallBuffers},
         Case{"VictimOfSmallRows", "congestion_control", kVictimOfSmallRows},
+        Case{"LateCompletions", "ecmp", kLateCompletions},
         Case{"Serving", "disaggregated_serving", ""}),
     [](const auto& param) { return std::string(param.param.label); });
+
+TEST(Fidelity, SaysThatItModelsCongestionControlRoughly) {
+  const std::string text = "does not model how cluster.network.congestion_control = dcqcn";
+  const auto found = [&](const std::string& sets) {
+    return warnings(run("congestion_control", "--set fetch.tokens=256 " + sets), text);
+  };
+  EXPECT_EQ(found("--set run.fidelity=message"), 0u);
+  EXPECT_EQ(found("--set run.fidelity=batch"), 1u);
+  EXPECT_EQ(found("--set run.fidelity=flow"), 1u);
+  EXPECT_EQ(found("--set run.fidelity=flow --set 'background=[]'"), 0u);
+  EXPECT_EQ(found("--set run.fidelity=flow --set cluster.network.congestion_control=none"), 0u);
+}
 
 TEST(Determinism, TheSameSeedGivesTheSameTrace) {
   const auto trace = [](const std::string& seed, const std::string& file) {

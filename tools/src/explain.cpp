@@ -172,6 +172,15 @@ void warn_of_sim_settings(const Scenario& scenario, const Idle& idle) {
   }
 }
 
+/// Settings that mattered and that the fidelity models only roughly.
+void warn_of_fidelity(const Scenario& scenario, RunResult& result) {
+  if (result.fidelity == "message" || !result.congestion || result.congestion->cuts == 0) return;
+  result.warnings.push_back(fmt::format(
+      "fidelity {} does not model how cluster.network.congestion_control = {} slows each QP packet "
+      "by packet: its time may differ from fidelity message by half and more",
+      result.fidelity, name_of(scenario.cluster.network.congestion_control)));
+}
+
 /// Settings that could not matter in this run.
 void warn_of_idle_settings(const Scenario& scenario, const model::Profile& profile,
                            const FetchMeasurements& measured, RunResult& result) {
@@ -281,6 +290,7 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
   list_faults(scenario, stats, result);
   if (!result.failure.empty()) result.failed_at = measured.failed_at;
   warn_of_idle_settings(scenario, platform.profile, measured, result);
+  warn_of_fidelity(scenario, result);
   if (scenario.run.backend == "loopback") {
     // Its clock counts scheduler steps: a time, but not one of any machine.
     result.logical_rate = result.wire_rate = {};

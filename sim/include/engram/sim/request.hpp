@@ -77,7 +77,8 @@ struct LoadRequest {
 
 /// `count` requests of `bytes_each` from one rank to another as one flow over `qps` QPs of a plane.
 /// Its rate is that of the lowest roof: issuing threads, doorbells, the QPs' ceilings, their reads
-/// in flight (or what they hold) a round trip; then whatever it shares: both NICs' engines, PCIe, the links.
+/// in flight (or what they hold) a round trip; then whatever it shares: both NICs' engines, PCIe,
+/// the links.
 struct FlowRequest {
   Rank local, remote;
   RequestKind kind = RequestKind::read;
