@@ -88,7 +88,12 @@ class Importer {
     nic.port = e.UnsignedAttribute("port");
     nic.guid = XmlFile::text(e, "guid");
     nic.gdr = e.IntAttribute("gdr") != 0;
-    nic.speed = BytesPerSecond{e.DoubleAttribute("speed") * 1e6 / 8};  // Mb/s
+    double speed = 0;  // Mb/s
+    const auto read = e.QueryDoubleAttribute("speed", &speed);
+    if (read == tinyxml2::XML_WRONG_ATTRIBUTE_TYPE || !(speed >= 0)) {
+      return file_.fail(e, "speed=\"", XmlFile::text(e, "speed"), "\" is no number of Mb/s");
+    }
+    nic.speed = BytesPerSecond{speed * 1e6 / 8};
     nic.place = place;
     node_.nics.push_back(std::move(nic));
     return {};
@@ -110,7 +115,11 @@ class Importer {
       }
       const auto target = file_.needed(*l, "target");
       if (!target) return tl::unexpected(target.error());
-      gpu.nvlinks.push_back({*target, l->UnsignedAttribute("count", 1),
+      const int count = l->IntAttribute("count", l->Attribute("count") ? 0 : 1);
+      if (count < 1) {
+        return file_.fail(*l, "count=\"", XmlFile::text(*l, "count"), "\" is no number of links");
+      }
+      gpu.nvlinks.push_back({*target, static_cast<std::uint32_t>(count),
                              XmlFile::text(*l, "tclass") == kNvSwitchClass});
     }
     node_.gpus.push_back(std::move(gpu));

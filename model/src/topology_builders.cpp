@@ -90,8 +90,7 @@ Result<std::uint32_t> uplinks(const Cluster& c, std::uint32_t ports_below) {
 }
 
 /// Nodes that share a leaf with `ports_per_node` of each; see Cluster::nodes_per_leaf.
-std::uint32_t nodes_per_leaf(const Cluster& c, std::uint32_t ports_per_node,
-                                     bool want_two_leaves) {
+std::uint32_t nodes_per_leaf(const Cluster& c, std::uint32_t ports_per_node, bool want_two_leaves) {
   if (c.nodes_per_leaf > 0) return std::min(c.nodes, c.nodes_per_leaf);
   for (std::uint32_t n = std::min(c.nodes, std::max(1u, kHalfSwitch / ports_per_node)); n > 1;
        --n) {

@@ -278,5 +278,23 @@ RC_GTEST_PROP(Imports, ADamagedFileNeverStopsTheProgram, ()) {
   RC_CLASSIFY(error.empty(), "still readable");
 }
 
+TEST_F(Nccl, NumbersThatAreNoneAreRefusedWithTheirLine) {
+  const auto net = [&](const std::string& speed) {
+    return refusal(import_nccl_topology(
+        write("n.xml",
+              "<system>\n<cpu numaid=\"0\"><pci busid=\"1\"><nic>\n<net name=\"m\" "
+              "speed=\"" +
+                  speed + "\"/></nic></pci></cpu></system>")));
+  };
+  EXPECT_EQ(net("abc"), "n.xml:3: <net>: speed=\"abc\" is no number of Mb/s");
+  EXPECT_EQ(net("-1"), "n.xml:3: <net>: speed=\"-1\" is no number of Mb/s");
+  EXPECT_EQ(net("400000"), "accepted");
+  EXPECT_EQ(refusal(import_nccl_topology(
+                write("g.xml",
+                      "<system>\n<cpu><pci busid=\"1\"><gpu dev=\"0\">\n<nvlink "
+                      "target=\"2\" count=\"-3\"/></gpu></pci></cpu></system>"))),
+            "g.xml:3: <nvlink>: count=\"-3\" is no number of links");
+}
+
 }  // namespace
 }  // namespace engram::model

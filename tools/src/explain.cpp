@@ -181,6 +181,29 @@ void warn_of_fidelity(const Scenario& scenario, RunResult& result) {
       result.fidelity, name_of(scenario.cluster.network.congestion_control)));
 }
 
+/// Keys of workloads and operations other than the one that runs.
+template <class Idle>
+void warn_of_other_workloads(const Scenario& scenario, const Idle& idle) {
+  const FetchSection& fetch = scenario.fetch;
+  const auto only = [&](WorkloadKind kind, std::initializer_list<const char*> keys) {
+    if (fetch.workload == kind) return;
+    for (const char* key : keys) {
+      idle(key, fmt::format("workload is {}, not {}", name_of(fetch.workload), name_of(kind)));
+    }
+  };
+  only(WorkloadKind::zipf, {"fetch.exponent"});
+  only(WorkloadKind::ngram, {"fetch.text", "fetch.orders", "fetch.heads"});
+  only(WorkloadKind::trace, {"fetch.file"});
+  if (fetch.hot_fraction <= 0) idle("fetch.hot_owner", "fetch.hot_fraction is 0");
+  // One line a table, at the first of its keys.
+  for (const std::string_view table : {"expert_parallel.", "pipeline.", "all_gather."}) {
+    const auto key = scenario.places.lower_bound(std::string(table));
+    if (key != scenario.places.end() && key->first.starts_with(table)) {
+      idle(key->first.c_str(), "the operation is a fetch, which reads no key of its table");
+    }
+  }
+}
+
 /// Settings that could not matter in this run.
 void warn_of_idle_settings(const Scenario& scenario, const model::Profile& profile,
                            const FetchMeasurements& measured, RunResult& result) {
@@ -208,6 +231,32 @@ void warn_of_idle_settings(const Scenario& scenario, const model::Profile& profi
   if (network.topology == NetworkKind::single_switch) {
     idle("cluster.network.spines", "a single switch has none");
     idle("cluster.network.routing", "a single switch leaves no choice");
+  }
+  if (network.topology == NetworkKind::file) {
+    for (const char* key : {"cluster.network.planes", "cluster.network.spines"}) {
+      idle(key, "the topology file has its own");
+    }
+  } else {
+    idle("cluster.network.file", fmt::format("topology is {}", name_of(network.topology)));
+  }
+  if (network.topology == NetworkKind::file || network.topology == NetworkKind::single_switch) {
+    for (const char* key :
+         {"cluster.network.nodes_per_leaf", "cluster.network.uplinks_per_spine"}) {
+      idle(key, "only fat_tree and rail take it");
+    }
+  }
+  if (network.lanes.sl_to_vl.empty()) {
+    idle("cluster.network.service_level", "without cluster.network.lanes there is one lane");
+  }
+  warn_of_other_workloads(scenario, idle);
+  if (scenario.cluster.overrides->at_path("network.mtu")) {
+    idle("cluster.override", "its network.mtu gives way to cluster.network.mtu");
+  }
+  for (std::size_t i = 0; i < scenario.background.size(); ++i) {
+    const BackgroundTraffic& traffic = scenario.background[i];
+    if (traffic.from != traffic.to) continue;
+    result.warnings.push_back(fmt::format("{} has no effect: from and to are both rank {}",
+                                          scenario.where(traffic.key), traffic.to.value));
   }
   if (network.topology != NetworkKind::fat_tree) {
     idle("cluster.network.leaves", "only a fat_tree takes it");

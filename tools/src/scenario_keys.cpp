@@ -152,7 +152,7 @@ void add_cluster(std::vector<Key<S>>& keys) {
   keys.push_back(count<S>("cluster.network.service_level", network(&NetworkSection::service_level),
                           0, 15, "of the operation's own traffic"));
   keys.push_back(text<S>("cluster.network.file", network(&NetworkSection::file), "a path", "none",
-                         "the graph; topology = \"file\" only"));
+                         "the graph, in any format of topology.md; topology = \"file\" only"));
 
   const auto lanes = [](auto member) {
     return at(&S::cluster, &ClusterSection::network, &NetworkSection::lanes, member);
@@ -336,15 +336,17 @@ const std::vector<Key<BackgroundTraffic>>& background_keys() {
 const std::vector<Key<Fault>>& fault_keys() {
   static const std::vector<Key<Fault>> keys{
       choice<Fault>("kind", at(&Fault::kind), "what goes wrong", "required"),
-      duration<Fault>("at", at(&Fault::at), "when"),
+      duration<Fault>("at", at(&Fault::at), "when, from the simulation's start, set-up included"),
       text<Fault>(
           "target", at(&Fault::target),
           "\"link NAME\" (link_down, link_up); \"layer 0 row 17\" (corrupted_row); \"rank 3 qp 5\" "
           "(nic_error); \"rank 3\" (all but links)",
           "required", "what it hits; memory_node_gone takes every rank of the memory node"),
-      duration<Fault>("delay", at(&Fault::delay),
-                      "how late; delayed_doorbell, reordered_completions (up to it), "
-                      "late_visibility and rank_slow (a request) need it"),
+      duration<Fault>(
+          "delay", at(&Fault::delay),
+          "how late; delayed_doorbell, reordered_completions (up to it), "
+          "late_visibility (of stores and barriers, not of rows that are there) and rank_slow "
+          "(a request) need it"),
   };
   return keys;
 }

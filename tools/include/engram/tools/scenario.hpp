@@ -99,7 +99,7 @@ struct LaneSection {
 
 struct NetworkSection {
   NetworkKind topology = NetworkKind::rail;
-  std::optional<std::uint32_t> leaves;  ///< fat_tree only; unset: nodes of 8 a leaf
+  std::optional<std::uint32_t> leaves;             ///< fat_tree only; unset: nodes of 8 a leaf
   std::optional<std::uint32_t> nodes_per_leaf;     ///< fat_tree and rail; excludes leaves
   std::optional<std::uint32_t> uplinks_per_spine;  ///< unset: as many as ports below a leaf
   std::uint32_t spines = 4;
