@@ -163,6 +163,21 @@ TEST(Serving, TheFetchKeepsItsShareBesideOtherLanes) {
 }
 
 // A swept setting that changes no time is named.
+TEST(Settings, ThatAnotherSettingMakesIdleAreNamedOnce) {
+  const std::string small = "--set fetch.tokens=32 --set ";
+  for (const char* idle :
+       {"cluster.network.file=net.toml", "cluster.network.spines=2",
+        "cluster.network.nodes_per_leaf=1", "cluster.network.uplinks_per_spine=1",
+        "cluster.network.service_level=5", "fetch.exponent=1.2", "fetch.text=a.txt",
+        "fetch.file=a.trace", "expert_parallel.topk=4"}) {
+    const Json r = run("incast", small + idle);
+    const std::string key = std::string(idle).substr(0, std::string(idle).find('='));
+    EXPECT_EQ(warnings(r, "key '" + key + "' has no effect"), 1u) << r.at("warnings");
+    EXPECT_EQ(r.at("warnings").size(), 1u) << r.at("warnings");
+  }
+  EXPECT_EQ(run("incast", small + "run.repeat=1").at("warnings").size(), 0u);
+}
+
 TEST(Sweep, NamesASettingWithoutEffect) {
   const std::string file = scratch("idle.toml");
   std::ofstream(file) << "[run]\nrepeat = 1\n[cluster]\nnodes = 1\ngpus_per_node = 2\n"

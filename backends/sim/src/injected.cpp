@@ -64,7 +64,7 @@ void SimExecutor::report_faults() {
     stats_.warnings.push_back(fmt::format("{}: {} had no effect: {}", label, name, why));
   };
   const auto too_late = [&](sim::Picos at) {
-    return fmt::format("it begins at {} us, the run ended at {} us", sim::to_micros(at),
+    return fmt::format("it begins at {:.3f} us, the run ended at {:.3f} us", sim::to_micros(at),
                        sim::to_micros(end));
   };
   const auto& faults = options_.fabric.faults.faults;
