@@ -149,7 +149,7 @@ TEST(Faults, OneWithoutEffectIsNamedWithItsPlace) {
     EXPECT_EQ(warnings(r, text), 1u) << r.at("warnings");
   };
   warned(R"({ kind = "rank_dead", target = "rank 1", at = "1 s" })",
-         "rank_dead had no effect: it begins at 1000000 us, the run ended at ");
+         "rank_dead had no effect: it begins at 1000000.000 us, the run ended at ");
   warned(R"({ kind = "nic_error", target = "rank 1 qp 99" })",
          "nic_error had no effect: rank 1 started nothing on QP 99");
   warned(R"({ kind = "corrupted_row", target = "layer 0 row 17" })",
