@@ -1,58 +1,20 @@
 // Where commands write: files that cannot be written are named before anything runs, `-` is
 // standard output in the place of the text.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+
+#include "program.hpp"
 
 namespace engram::tools {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Ended {
-  int status;
-  std::string out, err;
-};
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class Outputs : public testing::Test {
+class Outputs : public Cli {
  protected:
-  Outputs() {
-    dir_ = fs::path(testing::TempDir()) /
-           (std::string("engram_outputs_") +
-            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
-            std::to_string(getpid()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-    std::ofstream(dir_ / "s.toml") << "[fetch]\ntokens = 4\n";
-  }
-  ~Outputs() override { fs::remove_all(dir_); }
-
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
-  Ended engram(const std::string& arguments) const {
-    const auto command = std::string(ENGRAM_BINARY) + " " + arguments + " >" + path("out") + " 2>" +
-                         path("err") + " </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("out")),
-            read_file(path("err"))};
-  }
   Ended run(const std::string& options) const {
-    return engram("run " + path("s.toml") + " " + options);
+    return engram("run " + file("s.toml", "[fetch]\ntokens = 4\n") + " " + options);
   }
-
-  fs::path dir_;
 };
 
 TEST_F(Outputs, MinusPrintsOneThingInThePlaceOfTheText) {

@@ -1,63 +1,14 @@
 // The program as a person or a script meets it: what it prints, writes and ends with.
-// Runs the binary named by ENGRAM_BINARY, whose run_scenario is fake_run.cpp's.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "csv.hpp"
+#include "program.hpp"
 
 namespace engram::tools {
 namespace {
-
-namespace fs = std::filesystem;
-
-struct Ended {
-  int status;
-  std::string out, err;
-};
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class Cli : public testing::Test {
- protected:
-  Cli() {
-    dir_ = fs::path(testing::TempDir()) /
-           (std::string("engram_cli_") +
-            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
-            std::to_string(getpid()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  ~Cli() override { fs::remove_all(dir_); }
-
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(dir_ / name, std::ios::binary) << text;
-    return (dir_ / name).string();
-  }
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
-
-  Ended engram(const std::string& arguments, const std::string& before = "") const {
-    const auto command = before + " " + ENGRAM_BINARY + " " + arguments + " >" + path("out") +
-                         " 2>" + path("err") + " </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(path("out")),
-            read_file(path("err"))};
-  }
-
-  fs::path dir_;
-};
 
 TEST_F(Cli, HelpShowsAnExampleOfEachCommand) {
   const auto help = engram("--help");
