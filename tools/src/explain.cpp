@@ -103,7 +103,11 @@ void fill_links(const Platform& platform, const core::BackendStats& stats, RunRe
   result.topology_svg = model::topology_svg(platform.topology, busy);
   for (std::uint32_t plane = 0; plane < used.size() && result.paths.rdma.requests > 0; ++plane) {
     if (!used[plane]) {
-      result.warnings.push_back(fmt::format("plane {} of {} carries nothing", plane, used.size()));
+      std::string text = fmt::format("plane {} of {} carries nothing", plane, used.size());
+      if (result.qps < used.size()) {
+        text += fmt::format("; fetch.qps = {} a peer reach as many planes at most", result.qps);
+      }
+      result.warnings.push_back(std::move(text));
     }
   }
 }
