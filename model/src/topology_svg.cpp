@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kRowHeight = 110, kTop = 64, kLeft = 130, kNicGap = 26, kSwitchGap = 96;
 constexpr const char* kPlain = "#9aa5b1";  // of a cable whose load is not known
+constexpr const char* kBroken = "#d6006c";
 constexpr double kSwitchWidth = 84, kSwitchHeight = 24, kNicWidth = 20;
 
 /// Load from grey through amber to red; the same steps in the legend.
@@ -44,6 +45,7 @@ struct Cable {
   std::size_t links_up = 0;         // low -> high
   BytesPerSecond rate{};
   double busy = 0;
+  std::string broken;  // its links that were down
 };
 
 class Picture {
@@ -185,11 +187,15 @@ class Picture {
       cable.rate = link.rate;
       cable.links_up += link.from.value == ends.first;
       if (!busy_.empty()) cable.busy = std::max(cable.busy, busy_[l]);
+      if (std::ranges::find(options_.broken, link.name) != options_.broken.end()) {
+        cable.broken += (cable.broken.empty() ? "" : ", ") + link.name;
+      }
     }
-    // The busiest are drawn last, on top.
+    // Those that were down and the busiest are drawn last, on top.
     std::vector<Cable> order;
     for (const auto& [ends, cable] : all) order.push_back(cable);
-    std::ranges::stable_sort(order, {}, &Cable::busy);
+    std::ranges::stable_sort(order, {},
+                             [](const Cable& c) { return std::pair(!c.broken.empty(), c.busy); });
     // Many cables between few switches would cover each other: draw them thin.
     const double thin = order.size() > 150 && options_.max_nics < t_.num_ranks() ? 0.4 : 1.0;
     std::string svg;
@@ -198,13 +204,18 @@ class Picture {
       const Point a = at_[c.low], b = at_[c.high];
       svg += fmt::format(
           "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
-          "stroke-width=\"{:.1f}\"><title>{} - {}: {} x {}{}</title></line>\n",
-          a.x, a.y, b.x, b.y, busy_.empty() ? kPlain : step_of(c.busy).colour,
+          "stroke-width=\"{:.1f}\"{}><title>{} - {}: {} x {}{}{}</title></line>\n",
+          a.x, a.y, b.x, b.y,
+          !c.broken.empty() ? kBroken
+          : busy_.empty()   ? kPlain
+                            : step_of(c.busy).colour,
           thin * (1.2 + 0.6 * static_cast<double>(std::min<std::size_t>(c.links_up, 4))) +
-              (c.busy >= kLoadSteps[4].from ? 1.0 : 0.0),
+              (c.busy >= kLoadSteps[4].from || !c.broken.empty() ? 1.0 : 0.0),
+          c.broken.empty() ? "" : " stroke-dasharray=\"6 4\"",
           escape_html(t_.vertices()[c.low].name), escape_html(t_.vertices()[c.high].name),
           std::max<std::size_t>(c.links_up, 1), to_text(c.rate),
-          busy_.empty() ? "" : fmt::format(", busy {:.1f} %", 100 * c.busy));
+          busy_.empty() ? "" : fmt::format(", busy {:.1f} %", 100 * c.busy),
+          c.broken.empty() ? "" : escape_html("; was down: " + c.broken));
     }
     return svg;
   }

@@ -133,15 +133,18 @@ class Fabric::Impl : public EventHandler, public EventPreview, public PacketSink
     if (train.generation != packet.generation) return context_.now;  // sent again since
     const Qp& queue = qps_[train.qp];
     const bool request = packet.kind == PacketKind::request;
-    if (faults_.dead(request ? queue.remote : queue.local)) {
-      lost(packet);
+    const Rank end = request ? queue.remote : queue.local;
+    if (faults_.dead(end)) {
+      lost(packet, faults_.killer(end));
       return context_.now;
     }
     return request ? responder_.take_request(packet.train, packet)
                    : requester_.take_answer(packet.train, packet);
   }
 
-  void lost(const Packet& packet) override { nics_.lost(packet.train, packet.generation); }
+  void lost(const Packet& packet, std::uint32_t fault) override {
+    nics_.lost(packet.train, packet.generation, fault);
+  }
 
   void ring(std::uint32_t qp) {
     if (!faults_.dead(qps_[qp].local)) requester_.ring(qp);
@@ -372,7 +375,15 @@ const LinkCounters& Fabric::host_link(Rank rank) const { return impl_->loads_.ho
 const CongestionCounters& Fabric::congestion() const { return impl_->network_.congestion(); }
 const FabricOptions& Fabric::options() const { return impl_->options_; }
 Picos Fabric::visibility_delay(Rank rank) { return impl_->faults_.visibility_delay(rank); }
-bool Fabric::take_corruption(Rank owner) { return impl_->faults_.take_corruption(owner); }
+std::optional<Fabric::Trouble> Fabric::trouble(QpId qp) const {
+  const Qp& queue = impl_->qps_[qp.value];
+  if (const auto killer = impl_->faults_.killer(queue.local); killer != kNone) {
+    return Trouble{killer, 0, true};
+  }
+  const auto found = impl_->nics_.losses.find(qp.value);
+  if (found == impl_->nics_.losses.end()) return std::nullopt;
+  return Trouble{found->second.fault, found->second.times, queue.failed};
+}
 std::uint64_t Fabric::fault_effects(std::uint32_t fault) const {
   const Fault& one = impl_->options_.faults.faults[fault];
   return one.kind == FaultKind::link_down ? impl_->network_.missed(one.link.value)

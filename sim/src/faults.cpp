@@ -22,8 +22,6 @@ const char* name_of(FaultKind kind) {
       return "reordered_completions";
     case FaultKind::late_visibility:
       return "late_visibility";
-    case FaultKind::corrupted_row:
-      return "corrupted_row";
   }
   return "";
 }
@@ -64,7 +62,7 @@ void FaultState::on_end(std::uint32_t index, Network& network) { apply(index, fa
 
 void FaultState::apply(std::uint32_t index, bool begins, Network& network) {
   const Fault& fault = context_.options.faults.faults[index];
-  if (fault.kind == FaultKind::link_down) return network.set_link(fault.link.value, !begins);
+  if (fault.kind == FaultKind::link_down) return network.set_link(fault.link.value, !begins, index);
   OfRank& rank = ranks_[fault.rank.value];
   const Picos delay = begins ? fault.delay : Picos{0};
   const auto set = [&](What what) { rank.by[what] = index; };
@@ -97,10 +95,6 @@ void FaultState::apply(std::uint32_t index, bool begins, Network& network) {
       break;
     case FaultKind::late_visibility:
       set_delay(kVisibility);
-      break;
-    case FaultKind::corrupted_row:
-      set(kCorruptions);
-      rank.corruptions = begins ? fault.count : 0;
       break;
   }
 }

@@ -43,30 +43,22 @@ class FaultState {
     --of.errors;
     return matters(of, kErrors);
   }
-  [[nodiscard]] bool take_corruption(Rank rank) {
-    if (!any_ || ranks_[rank.value].corruptions == 0) return false;
-    --ranks_[rank.value].corruptions;
-    return matters(ranks_[rank.value], kCorruptions);
+  /// The entry of the plan that killed `rank`, or kNone; unlike dead(), no effect of it.
+  [[nodiscard]] std::uint32_t killer(Rank rank) const {
+    return any_ && ranks_[rank.value].dead > 0 ? ranks_[rank.value].by[kDead] : kNone;
   }
+  /// The entry that makes `rank`'s NIC fail. Precondition: take_nic_error() told so.
+  [[nodiscard]] std::uint32_t breaker(Rank rank) const { return ranks_[rank.value].by[kErrors]; }
   /// How often `fault` (not of a link) changed something.
   [[nodiscard]] std::uint64_t effects(std::uint32_t fault) const { return effects_[fault]; }
 
  private:
-  enum What : std::uint8_t {
-    kDoorbell,
-    kCompletion,
-    kVisibility,
-    kDead,
-    kSlow,
-    kErrors,
-    kCorruptions,
-    kWhats
-  };
+  enum What : std::uint8_t { kDoorbell, kCompletion, kVisibility, kDead, kSlow, kErrors, kWhats };
   struct OfRank {
     int dead = 0;
     double factor = 1.0;
     std::array<Picos, kVisibility + 1> delays{};  // [What]
-    std::uint64_t errors = 0, corruptions = 0;
+    std::uint64_t errors = 0;
     std::optional<QpIndex> error_qp;
     std::array<std::uint32_t, kWhats> by{};  // [What]: the fault that set it last
   };

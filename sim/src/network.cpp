@@ -119,7 +119,7 @@ void Network::send(const Message& message) {
 void Network::enter(std::uint32_t vertex, std::uint32_t index) {
   const std::uint32_t link = route(vertex, packets_[index]);
   if (link == kNone) {
-    lose(index);
+    lose(index, blocked_by_);
   } else {
     enqueue(link, index);
   }
@@ -136,7 +136,7 @@ void Network::loop_back(std::uint32_t index, std::uint32_t vertex) {
 
 void Network::enqueue(std::uint32_t link, std::uint32_t index) {
   Port& port = ports_[link];
-  if (!usable(link)) return lose(index);
+  if (!usable(link)) return lose(index, link);
   Lane& lane = lanes_[link * num_lanes_ + packets_[index].lane];
   const bool answer = packets_[index].kind == PacketKind::response;
   Queue& queue = lane.queues[answer && packets_[index].link == kNone ? 1 : 0];
@@ -251,7 +251,7 @@ void Network::on_credit(std::uint32_t buffer, std::uint64_t bytes) {
 void Network::on_arrive(std::uint32_t index) {
   Packet& packet = packets_[index];
   const std::uint32_t link = packet.link;
-  if (link != kNone && !usable(link)) return lose(index);
+  if (link != kNone && !usable(link)) return lose(index, link);
   if (link == kNone || ports_[link].to == packet.target) {
     if (packet.marked && congestion_.notifies(packet.flow)) {
       const Way back = way(congestion_.target(packet.flow), congestion_.source(packet.flow));
@@ -270,14 +270,14 @@ void Network::on_arrive(std::uint32_t index) {
     return;
   }
   const std::uint32_t next = route(ports_[link].to, packet);
-  if (next == kNone) return lose(index);
+  if (next == kNone) return lose(index, blocked_by_);
   enqueue(next, index);
 }
 
-void Network::lose(std::uint32_t index) {
+void Network::lose(std::uint32_t index, std::uint32_t link) {
   const Packet packet = packets_[index];
   packets_.free(index);
-  sink_.lost(packet);
+  sink_.lost(packet, link == kNone ? kNone : ports_[link].down_by);
   if (packet.link != kNone) on_credit(packet.link * num_lanes_ + packet.lane, packet.bytes);
 }
 
@@ -298,6 +298,7 @@ std::uint32_t Network::route(std::uint32_t at, const Packet& packet) {
     const Port& port = ports_[link];
     if (!usable(link)) continue;
     if (context_.options.routing == Routing::ecmp) return link;
+    if (num_down_ > 0 && !leads_on(link, packet.target)) continue;
     const Picos busy = std::max(Picos{0}, port.free_at - context_.now) + port.wire(port.queued);
     if (busy < least) {
       least = busy;
@@ -307,8 +308,21 @@ std::uint32_t Network::route(std::uint32_t at, const Packet& packet) {
   return best;
 }
 
-void Network::set_link(std::uint32_t link, bool up) {
+// Switches tell one another which ways are gone (NVIDIA calls it fault routing notification);
+// adaptive routing heeds it, a hash does not.
+bool Network::leads_on(std::uint32_t link, std::uint32_t target) {
+  if (ports_[link].to == target) return true;
+  const auto hops = context_.options.topology.next_hops(model::VertexIndex{ports_[link].to},
+                                                        model::VertexIndex{target});
+  return std::ranges::any_of(hops, [&](model::LinkIndex next) {
+    return usable(next.value) && leads_on(next.value, target);
+  });
+}
+
+void Network::set_link(std::uint32_t link, bool up, std::uint32_t fault) {
+  if (ports_[link].up != up) num_down_ += up ? -1 : 1;
   ports_[link].up = up;
+  ports_[link].down_by = fault;
   if (up) return try_send(link);
   for (std::uint32_t l = 0; l < num_lanes_; ++l) {
     Lane& lane = lanes_[link * num_lanes_ + l];
@@ -320,7 +334,7 @@ void Network::set_link(std::uint32_t link, bool up) {
       ports_[link].queued -= packets_[index].bytes;
       --ports_[link].waiting;
       ++ports_[link].missed;
-      lose(index);
+      lose(index, link);
     }
     release_waiters(lane, true);  // to be lost as well
   }

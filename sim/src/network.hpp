@@ -48,7 +48,8 @@ class PacketSink {
   virtual ~PacketSink() = default;
   /// The head of `packet` is at its target NIC. Answers when the NIC's buffer is free again.
   virtual Picos deliver(const Packet& packet) = 0;
-  virtual void lost(const Packet& packet) = 0;
+  /// `packet` is gone; `fault` = the entry of the plan that took it.
+  virtual void lost(const Packet& packet, std::uint32_t fault) = 0;
 };
 
 class Network {
@@ -61,7 +62,8 @@ class Network {
   void on_notification(std::uint32_t flow) { congestion_.cut(flow); }
   void on_arrive(std::uint32_t packet);
   void on_credit(std::uint32_t buffer, std::uint64_t bytes);
-  void set_link(std::uint32_t link, bool up);
+  /// `fault`: the entry of the plan that takes it down, or that had.
+  void set_link(std::uint32_t link, bool up, std::uint32_t fault);
   [[nodiscard]] const Pool<Packet>& packets() const { return packets_; }
 
   /// Whether congestion control is on and the port of `source` still holds what it was given for
@@ -89,7 +91,8 @@ class Network {
     std::uint32_t waiting = 0;       // packets
     std::uint8_t turn = 0;           // whose round it is
     bool wake_scheduled = false, up = true;
-    std::uint64_t missed = 0;  // packets that it lost or could not take while it was down
+    std::uint32_t down_by = kNone;  // fault
+    std::uint64_t missed = 0;       // packets that it lost or could not take while it was down
     LinkCounters counters;
   };
   struct Queue {
@@ -126,12 +129,16 @@ class Network {
   [[nodiscard]] int pick_lane(std::uint32_t link);
   [[nodiscard]] bool may_send(const Lane& lane) const;
   void transmit(std::uint32_t link, Lane& lane);
-  void lose(std::uint32_t packet);
+  void lose(std::uint32_t packet, std::uint32_t link);  // that is down
   [[nodiscard]] std::uint32_t route(std::uint32_t at, const Packet& packet);
   [[nodiscard]] bool usable(std::uint32_t link) {
-    if (!ports_[link].up) ++ports_[link].missed;
-    return ports_[link].up;
+    if (ports_[link].up) return true;
+    ++ports_[link].missed;
+    blocked_by_ = link;
+    return false;
   }
+  /// Whether a packet that took `link` would find a way on to `target`, as far as links are up.
+  [[nodiscard]] bool leads_on(std::uint32_t link, std::uint32_t target);
   void loop_back(std::uint32_t packet, std::uint32_t vertex);
 
   // Packets that congestion control holds back before their port, by flow.
@@ -151,7 +158,9 @@ class Network {
   const std::uint64_t buffer_;  // bytes a lane; 0 = unlimited
   std::int64_t quantum_ = 0;
   std::vector<Port> ports_;
-  std::vector<Lane> lanes_;  // [link][lane]
+  std::uint32_t num_down_ = 0;        // links
+  std::uint32_t blocked_by_ = kNone;  // the last that was found to be down
+  std::vector<Lane> lanes_;           // [link][lane]
   // Shortcuts past the topology's tables, [vertex]: its one link out, its one link in, or kNone.
   std::vector<std::uint32_t> only_out_, only_in_;
   std::vector<Picos> loop_free_;  // [vertex]

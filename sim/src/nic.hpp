@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "context.hpp"
@@ -134,8 +135,19 @@ struct NicState {
   /// How many of a train's requests find their connection out of the cache of `rank`. One request
   /// tells for all of its connection, since those of other QPs come in between.
   [[nodiscard]] std::uint32_t misses(Rank rank, const Train& train, bool responder);
-  /// A packet of `train` is gone: it is sent again after the plan's timeout.
-  void lost(std::uint32_t train, std::uint32_t generation);
+  /// A packet of `train` is gone, to entry `fault` of the plan: it is sent again after the plan's
+  /// timeout.
+  void lost(std::uint32_t train, std::uint32_t generation, std::uint32_t fault);
+  /// Of QPs that faults took something from: the last fault, and how often.
+  struct Loss {
+    std::uint32_t fault = kNone;
+    std::uint64_t times = 0;
+  };
+  std::unordered_map<std::uint32_t, Loss> losses;
+  void note_loss(std::uint32_t qp, std::uint32_t fault) {
+    Loss& loss = losses[qp];
+    loss = {fault, loss.times + 1};
+  }
 };
 
 class Requester {

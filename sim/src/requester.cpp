@@ -243,6 +243,7 @@ void Requester::start(std::uint32_t rank, std::uint32_t qp) {
     c.observer->flow_begin(track, c.now, index);
   }
   if (!queue.background && s_.faults.take_nic_error(queue.local, queue.index)) {
+    s_.note_loss(qp, s_.faults.breaker(queue.local));
     fail(index, c.now + s_.costs.request_latency + s_.costs.completion_latency);
   } else {
     // The first request leaves after the latency of an idle NIC.

@@ -74,11 +74,12 @@ std::uint32_t NicState::misses(Rank rank, const Train& train, bool responder) {
   return missed;
 }
 
-void NicState::lost(std::uint32_t index, std::uint32_t generation) {
+void NicState::lost(std::uint32_t index, std::uint32_t generation, std::uint32_t fault) {
   if (index == kNone) return;  // background
   Train& train = trains[index];
   if (train.generation != generation || train.lost) return;
   train.lost = true;
+  note_loss(train.qp, fault);
   context.push(context.now + context.options.faults.retransmit_timeout, EventKind::retry, index,
                generation);
 }
@@ -201,13 +202,10 @@ void Responder::on_acknowledge(std::uint32_t index, std::uint32_t generation) {
 }
 
 void Responder::access(Train& train) {
-  const Rank owner = s_.qps[train.qp].remote;
   if (s_.qps[train.qp].background) return;
   std::uint32_t node = train.first;
   for (std::uint32_t i = 0; i < train.count; ++i) {
     RequestNode& each = s_.qps.node(node);
-    if (train.kind == RequestKind::read && s_.faults.take_corruption(owner))
-      s_.context.client.corrupt_next(QpId{train.qp}, each.request);
     s_.context.client.remote_access(QpId{train.qp}, each.request);
     node = each.next;
   }
@@ -216,7 +214,9 @@ void Responder::access(Train& train) {
 void Responder::answer(std::uint32_t index, std::uint64_t payload, Picos last_byte) {
   Train& train = s_.trains[index];
   const Qp& queue = s_.qps[train.qp];
-  if (s_.faults.dead(queue.remote)) return s_.lost(index, train.generation);
+  if (s_.faults.dead(queue.remote)) {
+    return s_.lost(index, train.generation, s_.faults.killer(queue.remote));
+  }
   train.expected = payload;
   train.arrived = 0;
   train.tail = Picos{0};

@@ -27,6 +27,56 @@ TEST(Faults, ANicErrorIsNamedWithRankPeerAndQp) {
   EXPECT_EQ(r.at("faults").size(), 1u);
 }
 
+// A link's name alone may tell nothing (topology files), so its ends are named too, and who waits.
+TEST(Faults, ADeadLinkIsNamedWithItsEndsAndThoseThatWait) {
+  const std::string cut = "run " + scenario("link_flap") +
+                          " --set 'fault=[{ kind = \"link_down\", at = \"60 us\", target = "
+                          "\"link switch->nic1\" }]' ";
+  for (const std::string fidelity : {"message", "batch", "flow"}) {
+    const Ended ended = engram(cut + "--json - --set run.fidelity=" + fidelity);
+    EXPECT_EQ(ended.status, 1);
+    const Json r = ended.json();
+    ASSERT_FALSE(r.is_discarded()) << ended.out;
+    EXPECT_TRUE(names(r,
+                      "cause: link_down of link switch->nic1 (leaf switch switch to NIC of rank 1) "
+                      "at 60 us, which hit "))
+        << r.at("failure");
+    EXPECT_TRUE(names(r, " of rank 1 to rank ") || names(r, " to rank 1")) << r.at("failure");
+    ASSERT_EQ(r.at("faults").size(), 1u) << r.at("faults");
+    EXPECT_NE(r.at("faults")[0].get<std::string>().find("; failed: "), std::string::npos)
+        << r.at("faults");
+    // When it failed is known, how long a repeat takes is not.
+    EXPECT_GT(r.at("failed_at_us").get<double>(), 460);
+    EXPECT_LT(r.at("failed_at_us").get<double>(), 700);
+    EXPECT_EQ(r.at("repeats"), 0);
+    EXPECT_TRUE(r.at("time_us").at("median").is_null());
+    EXPECT_TRUE(r.at("mpps").is_null());
+    EXPECT_GT(r.at("links").size(), 0u);
+    EXPECT_GT(r.at("links")[0].at("busy").get<double>(), 0.001);
+  }
+  const Ended text = engram(cut);
+  EXPECT_NE(text.out.find("failed: at "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(" us of simulated time; no repeat had ended"), std::string::npos);
+  EXPECT_EQ(text.out.find(" 0 ns"), std::string::npos) << text.out;
+}
+
+// Of a run that fails later, the repeats before count and the one that failed does not.
+TEST(Faults, OnlyRepeatsThatEndedAreTimed) {
+  const Json whole = run("link_flap", "--set 'fault=[]' --set run.repeat=3");
+  const Ended ended = engram("run " + scenario("link_flap") +
+                             " --json - --set run.repeat=3 --set 'fault=[{ kind = \"link_down\", "
+                             "at = \"" +
+                             std::to_string(80 + 2 * int(time_us(whole))) +
+                             " us\", target = \"link switch->nic1\" }]'");
+  EXPECT_EQ(ended.status, 1);
+  const Json r = ended.json();
+  ASSERT_FALSE(r.is_discarded()) << ended.out;
+  ASSERT_GE(r.at("repeats").get<int>(), 1);
+  ASSERT_LE(r.at("repeats").get<int>(), 2);
+  EXPECT_NEAR(time_us(r), time_us(whole), 0.1 * time_us(whole));
+  EXPECT_EQ(r.at("time_us").at("min").get<double>() > 0.5 * time_us(whole), true);
+}
+
 // Three resends 100 us apart: 400 us after the loss, long before the 10 ms of the deadline.
 TEST(Faults, ADeadOwnerIsNamedInTime) {
   const Json r = failed("dead_owner");

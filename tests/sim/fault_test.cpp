@@ -111,6 +111,55 @@ TEST(Faults, AnotherSpineCarriesWhatOneLoses) {
   EXPECT_GT(rig.fabric->nic_counters(Rank{0}).resent, 0u);
 }
 
+// Adaptive routing takes no spine that has no way on; the hash does, and sends again.
+TEST(Faults, AdaptiveRoutingAvoidsASpineWithoutAWayOn) {
+  for (const Routing routing : {Routing::adaptive, Routing::ecmp}) {
+    auto topology = leaf_spine(2, 4, 4);
+    std::vector<Fault> faults;
+    for (std::uint32_t i = 0; i < topology.links().size(); ++i) {
+      const std::string& name = topology.links()[i].name;
+      if (name == "spine0>leaf1" || name == "spine3>leaf1") {
+        faults.push_back({.kind = FaultKind::link_down, .link = {i}});
+      }
+    }
+    ASSERT_EQ(faults.size(), 2u);
+    FabricOptions options = with(std::move(faults), std::move(topology));
+    options.routing = routing;
+    options.faults.retries = 20;
+    Rig rig(std::move(options));
+    const Outcome outcome = read_all(rig);
+    EXPECT_TRUE(outcome.failed.empty());
+    EXPECT_EQ(rig.fabric->nic_counters(Rank{0}).resent > 0, routing == Routing::ecmp);
+    EXPECT_GT(rig.fabric->fault_effects(0), 0u);  // it led packets elsewhere
+  }
+}
+
+// Nothing leads on: lost, to the link that is down and not to one before it.
+TEST(Faults, AQpTellsWhichFaultTookFromIt) {
+  auto topology = leaf_spine(2, 4, 2);
+  std::vector<Fault> faults;
+  for (std::uint32_t i = 0; i < topology.links().size(); ++i) {
+    if (topology.links()[i].name.ends_with(">leaf1") &&
+        topology.links()[i].name.starts_with("spine")) {
+      faults.push_back({.kind = FaultKind::link_down, .link = {i}});
+    }
+  }
+  ASSERT_EQ(faults.size(), 2u);
+  FabricOptions options = with(std::move(faults), std::move(topology));
+  options.routing = Routing::adaptive;
+  Rig rig(std::move(options));
+  const QpId near = rig.qp(0, 1), far = rig.qp(0, 5);
+  const Outcome outcome = read_all(rig);
+  EXPECT_EQ(outcome.ok.at(1), 200u);
+  EXPECT_EQ(outcome.failed.at(5), 200u);
+  EXPECT_FALSE(rig.fabric->trouble(near).has_value());
+  const auto trouble = rig.fabric->trouble(far);
+  ASSERT_TRUE(trouble.has_value());
+  EXPECT_LT(trouble->fault, 2u);
+  EXPECT_TRUE(trouble->failed);
+  EXPECT_GT(trouble->losses, 0u);
+}
+
 TEST(Faults, ASlowRankSlowsOnlyWhatItServes) {
   Rig rig(with({{.kind = FaultKind::rank_slow, .rank = {2}, .factor = 10}}));
   std::map<std::uint32_t, Picos> last;
@@ -186,15 +235,6 @@ TEST(Faults, LateVisibilityDoesNotLetASignalPassItsData) {
   });
   EXPECT_TRUE(result.has_value());
   EXPECT_EQ(order, (std::vector{RequestKind::write, RequestKind::atomic_add}));
-}
-
-TEST(Faults, CorruptedRowsAreAnnounced) {
-  Rig rig(with({{.kind = FaultKind::corrupted_row, .rank = {1}, .count = 3}}));
-  rig.client.keep_log = true;
-  read_all(rig);
-  EXPECT_EQ(std::count_if(rig.client.entries.begin(), rig.client.entries.end(),
-                          [](const auto& e) { return e.what == "corrupt"; }),
-            3);
 }
 
 // An add whose answer is lost is sent again and takes effect once.

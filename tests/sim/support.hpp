@@ -122,7 +122,6 @@ class RecordingClient : public FabricClient {
     last_load = engine->now();
     log("loaded", {}, tag);
   }
-  void corrupt_next(QpId qp, const Request& r) override { log("corrupt", qp, r.tag); }
   void fault_began(const Fault& f) override { log(name_of(f.kind), {}, f.rank.value); }
 
   Engine* engine = nullptr;

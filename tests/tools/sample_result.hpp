@@ -18,6 +18,7 @@ inline RunResult sample_result() {
   r.seed = 1;
   r.version = "0.1.0";
   r.verified = true;
+  r.repeats = 5;
   r.time = {Nanos{284'312}, Nanos{281'004}, Nanos{290'777}};
   r.issue = Nanos{131'250};
   r.wait = Nanos{153'062};

@@ -27,6 +27,8 @@ struct BackendNeeds {
   /// Where a backend that tells link loads puts its ear: true = a stretch that counts begins, false
   /// = it ends.
   std::shared_ptr<std::function<void(bool begins)>> measured;
+  /// Where a backend that can tells what it had counted when the run failed.
+  std::shared_ptr<core::BackendStats> until_failure;
 };
 
 /// Keeps what the backend points at alive.

@@ -15,7 +15,6 @@ namespace {
 const RankSample& slowest(const std::vector<RankSample>& ranks) {
   return *std::ranges::max_element(ranks, {}, [](const RankSample& s) { return s.end - s.start; });
 }
-/// Of the slowest rank that came to its end.
 Nanos length(const std::vector<RankSample>& ranks) {
   const RankSample& s = slowest(ranks);
   return s.end - s.start;
@@ -41,9 +40,12 @@ model::FetchLoad load_of(const FetchSetup& setup, const FetchMeasurements& measu
 }
 
 void fill_times(const FetchMeasurements& measured, RunResult& result) {
-  if (length(measured.samples.front()) <= Nanos{0}) return;  // it failed before the first ended
-  std::vector<std::size_t> order(measured.samples.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::vector<std::size_t> order;  // repeats that every rank has ended
+  for (std::size_t i = 0; i < measured.samples.size(); ++i) {
+    if (std::ranges::all_of(measured.samples[i], &RankSample::ended)) order.push_back(i);
+  }
+  result.repeats = static_cast<std::uint32_t>(order.size());
+  if (order.empty()) return;
   std::ranges::sort(order, {}, [&](std::size_t i) { return length(measured.samples[i]); });
   // Stages are those of one repeat; the median of an even number lies between two.
   const auto& median = measured.samples[order[(order.size() - 1) / 2]];
@@ -85,7 +87,8 @@ void fill_times(const FetchMeasurements& measured, RunResult& result) {
   }
 }
 
-void fill_links(const Platform& platform, const core::BackendStats& stats, RunResult& result) {
+void fill_links(const Scenario& scenario, const Platform& platform, const core::BackendStats& stats,
+                RunResult& result) {
   std::map<std::string, double> busy_of;
   for (const core::LinkLoad& link : stats.links) {
     result.links.push_back({link.name, link.busy, link.bytes});
@@ -100,7 +103,15 @@ void fill_links(const Platform& platform, const core::BackendStats& stats, RunRe
       used[platform.topology.vertices()[link.from.value].plane] = true;
     }
   }
-  result.topology_svg = model::topology_svg(platform.topology, busy);
+  model::PictureOptions picture;
+  for (const Fault& fault : scenario.faults) {
+    constexpr std::string_view kLink = "link ";
+    if (fault.kind == FaultKind::link_down && fault.target.starts_with(kLink)) {
+      picture.broken.push_back(fault.target.substr(kLink.size()));
+    }
+  }
+  result.topology_svg = model::topology_svg(platform.topology, busy, picture);
+  if (!result.failure.empty()) return;  // what had not begun yet is not idle
   for (std::uint32_t plane = 0; plane < used.size() && result.paths.rdma.requests > 0; ++plane) {
     if (!used[plane]) {
       std::string text = fmt::format("plane {} of {} carries nothing", plane, used.size());
@@ -324,7 +335,8 @@ std::vector<model::Floor> floors_of(const model::FetchLoad& load, const model::P
 void explain(const Scenario& scenario, const Platform& platform, const FetchSetup& setup,
              const FetchMeasurements& measured, const core::BackendStats& stats,
              RunResult& result) {
-  result.wire = {stats.wire.count / std::max(1u, scenario.run.repeat)};
+  if (result.failure.empty()) result.wire = {stats.wire.count / std::max(1u, scenario.run.repeat)};
+  result.simulated = scenario.run.backend == "sim";
   fill_times(measured, result);
   const Bytes row = setup.table.shape(LayerIndex{0}).row;
   for (PathUse* use :
@@ -375,11 +387,11 @@ void explain(const Scenario& scenario, const Platform& platform, const FetchSetu
     }
   }
   const Nanos without_network = worst.empty() ? Nanos{0} : worst.front().time;
-  add_network_floor(scenario, platform, stats, worst);
+  if (result.failure.empty()) add_network_floor(scenario, platform, stats, worst);
   std::ranges::stable_sort(worst, std::greater{}, &model::Floor::time);
   for (const model::Floor& floor : worst) result.floors.emplace_back(floor.name, floor.time);
   if (!worst.empty()) result.bound = worst.front().name;
-  if (result.failure.empty()) fill_links(platform, stats, result);
+  fill_links(scenario, platform, stats, result);
   warn_of_collisions(scenario, platform, setup, measured, without_network, result);
 }
 

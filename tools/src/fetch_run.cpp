@@ -216,18 +216,18 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
   auto issued = table.issued(*fetch, limit);
   if (!issued) return tl::unexpected(issued.error());
   sample.issued = transport.now();
-  for (const std::uint32_t layer : wait_order(scenario_, shape.layers, rank, repeat)) {
-    if (auto done = table.wait(*fetch, LayerIndex{layer}, limit); !done) return done;
-  }
-  sample.end = transport.now();
-  mark_measured(false);
-
   sample.counts = *issued;
   for (std::size_t p = 0; p < core::kNumPaths; ++p) {
     const auto& reads = fetch->reads_by(static_cast<core::Path>(p));
     sample.reads[p] = reads.requests;
     if (static_cast<core::Path>(p) != core::Path::none) sample.payload += reads.bytes;
   }
+  for (const std::uint32_t layer : wait_order(scenario_, shape.layers, rank, repeat)) {
+    if (auto done = table.wait(*fetch, LayerIndex{layer}, limit); !done) return done;
+  }
+  sample.end = transport.now();
+  sample.ended = true;
+  mark_measured(false);
   if (scenario_.run.check) {
     if (auto right = check_rows(table, *fetch, batch, rank); !right) return right;
   }

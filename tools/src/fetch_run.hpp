@@ -37,6 +37,7 @@ struct RankSample {
   std::uint64_t reads[core::kNumPaths] = {};
   Bytes payload;
   std::uint64_t doorbells = 0;
+  bool ended = false;  ///< its rows are all here
 };
 
 /// Reads of one rank from one owner over the network, repeat 0.

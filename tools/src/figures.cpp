@@ -42,6 +42,12 @@ std::string counted(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
 }
 
+std::string failure_time(const RunResult& r) {
+  return fmt::format("at {}{}; {} had ended", show(*r.failed_at),
+                     r.simulated ? " of simulated time" : "",
+                     r.repeats == 0 ? "no repeat" : counted(r.repeats, "repeat"));
+}
+
 std::string congestion_text(const RunResult::Congestion& c) {
   const std::string marked = fmt::format("{} marked {}", c.scheme, counted(c.marked, "packet"));
   if (c.cuts == 0) {

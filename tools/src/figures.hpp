@@ -20,6 +20,8 @@ namespace engram::tools {
 
 /// "dcqcn marked 1,204 packets and slowed senders 12 times, at most to 6.25 GB/s"
 [[nodiscard]] std::string congestion_text(const RunResult::Congestion& congestion);
+/// "at 513 us of simulated time; no repeat had ended". Precondition: `failed_at` is set.
+[[nodiscard]] std::string failure_time(const RunResult& result);
 /// "1 rank", "3 ranks"
 [[nodiscard]] std::string counted(std::uint64_t count, std::string_view noun);
 /// local, nvlink, host, rdma.

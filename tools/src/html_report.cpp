@@ -34,15 +34,23 @@ void add_head(HtmlPage& page, const RunResult& r) {
                               : r.verified         ? "wrong bytes"
                                                    : "not checked";
   page.raw("<div class=\"tiles\">\n");
-  page.raw(tile(show(r.time.median),
-                fmt::format("median; {} to {}", show(r.time.min), show(r.time.max))));
+  if (r.failed_at) {
+    page.raw(tile(show(*r.failed_at), r.simulated ? "failed, in simulated time" : "failed", "bad"));
+  }
+  if (r.repeats > 0) {
+    page.raw(tile(show(r.time.median),
+                  fmt::format("median; {} to {}", show(r.time.min), show(r.time.max))));
+  }
   std::string bound = r.bound;
   std::replace(bound.begin(), bound.end(), '_', ' ');
   page.raw(tile(bound, "bounds the time"));
-  page.raw(tile(fmt::format("{:.1f} M/s", r.message_rate.value / 1e6), "rows, each rank"));
-  page.raw(tile(fmt::format("{:.1f} GB/s", r.logical_rate.value / 1e9),
-                fmt::format("of rows; {:.1f} on the wire", r.wire_rate.value / 1e9)));
-  page.raw(tile(grouped(r.requests), fmt::format("requests, {} doorbells", grouped(r.doorbells))));
+  if (r.repeats > 0) {
+    page.raw(tile(fmt::format("{:.1f} M/s", r.message_rate.value / 1e6), "rows, each rank"));
+    page.raw(tile(fmt::format("{:.1f} GB/s", r.logical_rate.value / 1e9),
+                  fmt::format("of rows; {:.1f} on the wire", r.wire_rate.value / 1e9)));
+    page.raw(
+        tile(grouped(r.requests), fmt::format("requests, {} doorbells", grouped(r.doorbells))));
+  }
   page.raw(tile(verdict, "every byte compared",
                 right                              ? "good"
                 : r.verified || !r.failure.empty() ? "bad"
@@ -159,7 +167,9 @@ void add_floors(HtmlPage& page, const RunResult& r) {
         {name, show(time), name == r.bound ? "#efb118" : "#97bbf5", double(time.count())});
     full = std::max(full, double(time.count()));
   }
-  list.push_back({"this run", show(r.time.median), "#3ca951", double(r.time.median.count())});
+  if (r.repeats > 0) {
+    list.push_back({"this run", show(r.time.median), "#3ca951", double(r.time.median.count())});
+  }
   page.raw("<section>");
   page.heading("Floors against the result",
                fmt::format("what each roof alone would take; {} bounds", r.bound));
@@ -230,7 +240,8 @@ void add_network(HtmlPage& page, const RunResult& r) {
 }  // namespace
 
 std::string html_report(const RunResult& result, const Scenario& scenario) {
-  HtmlPage page(fmt::format("engram {}: {}", result.operation, show(result.time.median)));
+  HtmlPage page(fmt::format("engram {}: {}", result.operation,
+                            result.repeats > 0 ? show(result.time.median) : "failed"));
   add_head(page, result);
   std::vector<std::string> notes = result.faults;
   notes.insert(notes.end(), result.warnings.begin(), result.warnings.end());

@@ -34,18 +34,21 @@ Json to_json(const RunResult& r) {
   json["verified"] = r.verified ? Json(*r.verified) : Json(nullptr);
   json["failure"] = r.failure.empty() ? Json(nullptr) : Json(r.failure);
   if (r.failed_at) json["failed_at_us"] = microseconds(*r.failed_at);
-  json["time_us"] = {{"median", microseconds(r.time.median)},
-                     {"min", microseconds(r.time.min)},
-                     {"max", microseconds(r.time.max)}};
-  json["issue_us"] = microseconds(r.issue);
-  json["wait_us"] = microseconds(r.wait);
+  json["repeats"] = r.repeats;
+  // What no repeat came to the end of is unknown, not zero.
+  const auto known = [&](Json value) { return r.repeats > 0 ? std::move(value) : Json(nullptr); };
+  json["time_us"] = {{"median", known(microseconds(r.time.median))},
+                     {"min", known(microseconds(r.time.min))},
+                     {"max", known(microseconds(r.time.max))}};
+  json["issue_us"] = known(microseconds(r.issue));
+  json["wait_us"] = known(microseconds(r.wait));
   json["requests"] = r.requests;
   json["doorbells"] = r.doorbells;
   json["payload_bytes"] = r.payload.count;
   json["wire_bytes"] = r.wire.count;
-  json["logical_gbps"] = rounded(r.logical_rate.value / 1e9);
-  json["wire_gbps"] = rounded(r.wire_rate.value / 1e9);
-  json["mpps"] = rounded(r.message_rate.value / 1e6);
+  json["logical_gbps"] = known(rounded(r.logical_rate.value / 1e9));
+  json["wire_gbps"] = known(rounded(r.wire_rate.value / 1e9));
+  json["mpps"] = known(rounded(r.message_rate.value / 1e6));
   json["stages_us"] = times(r.stages);
   json["sms"] = r.sms;
   json["qps"] = r.qps;

@@ -96,6 +96,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   needs.table = &setup->table;
   needs.measured = std::make_shared<std::function<void(bool)>>();
   run.set_measured(needs.measured);
+  needs.until_failure = std::make_shared<core::BackendStats>();
   if (stream) {
     needs.row_check = [&run](Rank rank, std::uint64_t offset, std::span<const std::byte> row) {
       return run.row_arrived(rank, offset, row);
@@ -134,7 +135,7 @@ Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) 
   result.wall = end - begin;
   result.cpu = std::chrono::microseconds((std::clock() - cpu) * 1'000'000 / CLOCKS_PER_SEC);
   if (!stats) result.failure = stats.error().message;
-  explain(scenario, *platform, *setup, run.measured(), stats ? *stats : core::BackendStats{},
+  explain(scenario, *platform, *setup, run.measured(), stats ? *stats : *needs.until_failure,
           result);
   if (observer.trace != nullptr && scenario.run.backend != "sim") {
     for (const StageSpan& span : result.timeline) {

@@ -36,6 +36,10 @@ Result<model::LinkIndex> find_link(const Scenario& scenario, const Platform& pla
               links.size(), ", such as \"", links.empty() ? "" : links.front().name, "\"");
 }
 
+std::string name_of_fault(const Fault& fault) {
+  return fmt::format("{} of {}", name_of(fault.kind), fault.target);
+}
+
 Result<sim_backend::CorruptRow> find_row(const Scenario& scenario, const core::TableLayout& table,
                                          const Fault& fault, const RowTarget& target) {
   const auto refuse = [&](const char* what, std::uint64_t given, std::uint64_t below) {
@@ -53,7 +57,7 @@ Result<sim_backend::CorruptRow> find_row(const Scenario& scenario, const core::T
       .bytes = place.row_bytes,
       .at = fault.at,
       .label = scenario.where(fault.key),
-      .name = fmt::format("{} of {}", name_of(fault.kind), fault.target)};
+      .name = name_of_fault(fault)};
 }
 
 sim::FaultKind sim_kind(FaultKind kind) {
@@ -73,12 +77,13 @@ sim::FaultKind sim_kind(FaultKind kind) {
       return sim::FaultKind::reordered_completions;
     case FaultKind::late_visibility:
       return sim::FaultKind::late_visibility;
-    case FaultKind::corrupted_row:
-      return sim::FaultKind::corrupted_row;
     case FaultKind::rank_slow:
       return sim::FaultKind::rank_slow;
+    case FaultKind::corrupted_row:
+      break;  // the memory's, not the fabric's
   }
-  return sim::FaultKind::link_down;
+  require(false, "a fault of the fabric");
+  return {};
 }
 
 /// Adds what `fault` comes to: one or several entries of the fabric's plan, or a corrupted row.
@@ -92,6 +97,15 @@ Result<void> add_fault(const Scenario& scenario, const Platform& platform,
     auto found = find_row(scenario, *table, fault, *row);
     if (!found) return tl::unexpected(found.error());
     options.corrupt_rows.push_back(*found);
+    return {};
+  }
+  if (fault.kind == FaultKind::corrupted_row) {  // of a rank: the next bytes read of its memory
+    options.corrupt_rows.push_back({.owner = std::get<RanksTarget>(*target).ranks.front(),
+                                    .bytes = ~std::uint64_t{0},
+                                    .most = 1,
+                                    .at = fault.at,
+                                    .label = scenario.where(fault.key),
+                                    .name = name_of_fault(fault)});
     return {};
   }
   sim::Fault made;
@@ -191,6 +205,7 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
   }
   options.service_level = network.service_level;
   options.measured = needs.measured;
+  options.until_failure = needs.until_failure;
   if (trace != nullptr) {
     options.qp_opened = [trace](sim::QpId qp, Rank local, QpIndex index, Rank remote) {
       trace->name_qp(qp, local, index, remote);

@@ -88,7 +88,7 @@ class Page {
 };
 
 std::string verdict(const RunResult& r, const Page& page) {
-  if (!r.failure.empty()) return page.paint("31;1", "FAILED: " + r.failure);
+  if (!r.failure.empty()) return page.paint("31;1", "FAILED:") + ' ' + r.failure;
   if (!r.verified) return "not checked";
   return *r.verified ? page.paint("32;1", "every byte is right")
                      : page.paint("31;1", "WRONG BYTES");
@@ -97,7 +97,9 @@ std::string verdict(const RunResult& r, const Page& page) {
 void add_summary(Page& page, const RunResult& r) {
   page.line(fmt::format("{}: {}, {}, profile {}, seed {}", r.operation, counted(r.ranks, "rank"),
                         r.backend, r.profile, r.seed));
-  page.line(fmt::format("check: {}", verdict(r, page)));
+  page.wrapped("check: ", verdict(r, page));
+  if (r.failed_at) page.wrapped("failed: ", failure_time(r));
+  if (r.repeats == 0) return;
   page.wrapped("time:  ",
                fmt::format("{} median ({} to {}); issue {}, wait {}", show(r.time.median),
                            show(r.time.min), show(r.time.max), show(r.issue), show(r.wait)));
@@ -135,6 +137,7 @@ void add_floors(Page& page, const RunResult& r) {
     page.bar(name, show(time), 0, double(time.count()) / scale, name == r.bound ? "<- bound" : "",
              name == r.bound ? "33" : "36");
   }
+  if (r.repeats == 0) return;
   page.bar("this run", show(r.time.median), 0, double(r.time.median.count()) / scale, "", "32");
 }
 

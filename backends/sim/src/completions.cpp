@@ -13,23 +13,23 @@ void SimExecutor::note(std::uint64_t what, std::uint64_t a, std::uint64_t b) {
 
 /// The row that `op` asks for arrives: into the buffer, or past the checker.
 void SimExecutor::deliver_row(Rank to, Rank from, const Posted& op) {
+  bool corrupt = false;
   if (!corrupt_rows_.none() && op.src_window == host::Window::storage) {
     const Rank owner = memory_.owner(from, op.src_window, op.src_or_value);
     const std::uint64_t in_segment = op.src_or_value % memory_.layout().stride().count;
-    corrupt_ |= corrupt_rows_.hit(owner, in_segment, engine_->now());
+    corrupt = corrupt_rows_.hit(owner, in_segment, engine_->now());
   }
   const std::uint64_t dst = op.dst_or_signal;
   if (!options_.row_check) {
     std::byte* at = memory_.at(to, op.dst_window, dst);
     memory_.read(from, op.src_window, op.src_or_value, {at, op.bytes});
-    if (corrupt_ && op.bytes > 0) *at ^= std::byte{1};
+    if (corrupt && op.bytes > 0) *at ^= std::byte{1};
   } else {
     row_.resize(op.bytes);
     memory_.read(from, op.src_window, op.src_or_value, row_);
-    if (corrupt_ && op.bytes > 0) row_[0] ^= std::byte{1};
+    if (corrupt && op.bytes > 0) row_[0] ^= std::byte{1};
     if (!(*options_.row_check)(to, dst, row_)) ++wrong_rows_;
   }
-  corrupt_ = false;
 }
 
 void SimExecutor::remote_access(sim::QpId qp, const sim::Request& request) {
@@ -65,9 +65,6 @@ void SimExecutor::completed(sim::QpId qp, const sim::Request& request, sim::Stat
   if (status == sim::Status::error && !state.failed) {
     state.failed = true;
     state.failed_at = state.completed;
-    const auto info = fabric_->qp_info(qp);
-    stats_.faults.push_back(fmt::format("QP {} of rank {} to rank {} failed", info.index.value,
-                                        info.local.value, info.remote.value));
   }
   ++state.completed;
   ++stats_.completions;

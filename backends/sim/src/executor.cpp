@@ -49,20 +49,32 @@ Result<core::BackendStats> SimExecutor::run(const core::RankMain& main) {
   const auto ran = engine_->run([&](Rank rank) {
     host::HostTransport transport(*this, rank);
     results_[rank.value] = main(transport);
-    if (!results_[rank.value] && !first_failed) first_failed = rank.value;
+    if (!results_[rank.value] && !first_failed) {
+      first_failed = rank.value;
+      links_->cut(engine_->now());
+    }
     if (results_[rank.value]) drain(rank);
   });
   if (has_fatal_) return tl::unexpected(fatal_);
-  if (first_failed) return within(results_[*first_failed].error(), "rank ", *first_failed);
-  if (!ran) {
+  Result<void> ended;
+  if (first_failed) {
+    ended = within(results_[*first_failed].error(), "rank ", *first_failed);
+    if (ended.error().code != ErrorCode::wrong_bytes) {
+      ended.error().message += cause(Rank{*first_failed});
+    }
+  } else if (!ran) {
+    ended = ran;
     const std::string waits = who_waits();
-    Error error = ran.error();
-    if (!waits.empty()) error.message += "; " + waits;
-    return tl::unexpected(std::move(error));
+    if (!waits.empty()) ended.error().message += "; " + waits;
+    ended.error().message += cause(std::nullopt);
+  } else if (wrong_rows_ > 0) {
+    ended = fail(ErrorCode::wrong_bytes, wrong_rows_, " rows arrived wrong");
   }
-  if (wrong_rows_ > 0) return fail(ErrorCode::wrong_bytes, wrong_rows_, " rows arrived wrong");
+  if (!ended) links_->cut(engine_->now());
   collect(stats_);
-  return stats_;
+  if (ended) return stats_;
+  if (options_.until_failure) *options_.until_failure = stats_;
+  return tl::unexpected(ended.error());
 }
 
 Nanos SimExecutor::now() const { return std::chrono::duration_cast<Nanos>(engine_->now()); }

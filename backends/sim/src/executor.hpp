@@ -67,7 +67,6 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void slot_freed(sim::QpId qp) override;
   void timer(std::uint64_t tag) override;
   void loaded(std::uint64_t tag) override;
-  void corrupt_next(sim::QpId qp, const sim::Request& request) override;
   void soon(const sim::Request& request) override;
   void fault_began(const sim::Fault& fault) override;
 
@@ -165,6 +164,8 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void settle_stores(Rank rank);
   void give_signal(const GivenSignal& given);
   void report_faults();
+  [[nodiscard]] std::string name_of_fault(std::uint32_t fault) const;
+  [[nodiscard]] std::string cause(std::optional<Rank> rank) const;
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
   [[nodiscard]] sim::Memory storage_memory() const;
   [[nodiscard]] std::string who_waits();
@@ -192,9 +193,9 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   Pool<std::weak_ptr<host::Kernel>> expiring_;  // their waits have a deadline
   std::vector<Result<void>> results_;
   std::uint32_t met_ = 0;
-  bool corrupt_ = false;
   Error fatal_;  // an error of the fabric that no call could return
   bool has_fatal_ = false;
+  std::vector<std::uint32_t> begun_;  // entries of the plan, as they came
   std::uint64_t wrong_rows_ = 0;
   core::BackendStats stats_;
 };

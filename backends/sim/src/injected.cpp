@@ -1,4 +1,5 @@
 // What becomes of faults: begun, shown by memory, and told at the end.
+#include <map>
 #include <set>
 
 #include "executor.hpp"
@@ -26,22 +27,89 @@ std::string why_idle(const sim::Fault& fault) {
       return fmt::format("nothing completed at rank {}", rank);
     case sim::FaultKind::late_visibility:
       return fmt::format("no store into or of rank {} was made", rank);
-    case sim::FaultKind::corrupted_row:
-      return fmt::format("no bytes of rank {}'s memory were read", rank);
   }
   return "";
 }
 
+std::string name_of(const model::Vertex& vertex) {
+  switch (vertex.kind) {
+    case model::VertexKind::nic:
+      return vertex.rank ? fmt::format("NIC of rank {}", vertex.rank->value) : "NIC " + vertex.name;
+    case model::VertexKind::leaf:
+      return "leaf switch " + vertex.name;
+    case model::VertexKind::spine:
+      return "spine switch " + vertex.name;
+    case model::VertexKind::other_switch:
+      return "switch " + vertex.name;
+  }
+  return vertex.name;
+}
+
+/// A few QPs by name, the others counted.
+class QpList {
+ public:
+  void add(const sim::Fabric::QpInfo& qp) {
+    if (++count_ > kNamed) return;
+    if (count_ > 1) text_ += ", ";
+    // Those of background and of fidelity flow have no number that anybody gave.
+    const std::string number =
+        qp.index < sim::kFirstBackgroundQp ? fmt::format("QP {} ", qp.index.value) : "traffic ";
+    text_ += fmt::format("{}of rank {} to rank {}", number, qp.local.value, qp.remote.value);
+  }
+  [[nodiscard]] std::string text() const {
+    return count_ <= kNamed ? text_ : fmt::format("{} and {} more", text_, count_ - kNamed);
+  }
+
+ private:
+  static constexpr std::uint32_t kNamed = 4;
+  std::uint32_t count_ = 0;
+  std::string text_;
+};
+
 }  // namespace
 
-void SimExecutor::corrupt_next(sim::QpId, const sim::Request&) { corrupt_ = true; }
-
 void SimExecutor::fault_began(const sim::Fault& fault) {
-  const std::string of = fault.kind == sim::FaultKind::link_down
-                             ? "link " + options_.fabric.topology.links()[fault.link.value].name
-                             : fmt::format("rank {}", fault.rank.value);
-  stats_.faults.push_back(fmt::format("{} of {} at {} us", sim::name_of(fault.kind), of,
-                                      sim::to_micros(engine_->now())));
+  const auto& all = fabric_->options().faults.faults;
+  begun_.push_back(static_cast<std::uint32_t>(&fault - all.data()));
+}
+
+/// In the words of the scenario, with the ends of a link, whose name may not tell them.
+std::string SimExecutor::name_of_fault(std::uint32_t index) const {
+  const sim::Fault& fault = options_.fabric.faults.faults[index];
+  const model::Topology& topology = options_.fabric.topology;
+  std::string of = fmt::format("rank {}", fault.rank.value);
+  if (fault.kind == sim::FaultKind::link_down) {
+    const model::Link& link = topology.links()[fault.link.value];
+    of = fmt::format("link {} ({} to {})", link.name, name_of(topology.vertices()[link.from.value]),
+                     name_of(topology.vertices()[link.to.value]));
+  } else if (fault.qp) {
+    of += fmt::format(" qp {}", fault.qp->value);
+  }
+  std::string text =
+      fmt::format("{} of {} at {} us", sim::name_of(fault.kind), of, sim::to_micros(fault.at));
+  if (fault.until != sim::Picos::max()) {
+    text += fmt::format(" until {} us", sim::to_micros(fault.until));
+  }
+  return text;
+}
+
+/// "; cause: …": the faults that took something from `rank`'s QPs; where none did, or of no rank,
+/// from anybody's. Empty where there was none.
+std::string SimExecutor::cause(std::optional<Rank> rank) const {
+  std::map<std::uint32_t, QpList> hit;  // by fault
+  for (std::uint32_t qp = 0; qp < fabric_->num_qps(); ++qp) {
+    const auto trouble = fabric_->trouble(sim::QpId{qp});
+    if (!trouble) continue;
+    const auto info = fabric_->qp_info(sim::QpId{qp});
+    if (!rank || info.local == *rank) hit[trouble->fault].add(info);
+  }
+  if (hit.empty()) return rank ? cause(std::nullopt) : "";
+  std::string text = "; cause: ";
+  for (const auto& [fault, qps] : hit) {
+    if (fault != hit.begin()->first) text += "; ";
+    text += fmt::format("{}, which hit {}", name_of_fault(fault), qps.text());
+  }
+  return text;
 }
 
 /// A store of the host or of a kernel before: in memory at once, unless a fault keeps it back.
@@ -77,10 +145,22 @@ void SimExecutor::report_faults() {
     warn(fault.label, sim::name_of(fault.kind),
          fault.at > end ? too_late(fault.at) : why_idle(fault));
   }
+  std::map<std::uint32_t, QpList> failed, resent;  // by fault
+  for (std::uint32_t qp = 0; qp < fabric_->num_qps() && !faults.empty(); ++qp) {
+    const auto trouble = fabric_->trouble(sim::QpId{qp});
+    if (trouble) (trouble->failed ? failed : resent)[trouble->fault].add(fabric_->qp_info({qp}));
+  }
+  for (const std::uint32_t fault : begun_) {
+    std::string text = name_of_fault(fault);
+    if (resent.contains(fault)) text += "; lost and sent again: " + resent[fault].text();
+    if (failed.contains(fault)) text += "; failed: " + failed[fault].text();
+    stats_.faults.push_back(std::move(text));
+  }
   for (std::size_t i = 0; i < options_.corrupt_rows.size(); ++i) {
     const CorruptRow& row = options_.corrupt_rows[i];
-    if (corrupt_rows_.reads(i) > 0) {
-      stats_.faults.push_back(fmt::format("{}: {} reads", row.name, corrupt_rows_.reads(i)));
+    if (const std::uint64_t reads = corrupt_rows_.reads(i); reads > 0) {
+      stats_.faults.push_back(
+          fmt::format("{}: {} {} wrong", row.name, reads, reads == 1 ? "read was" : "reads were"));
     } else {
       warn(row.label, row.name, row.at > end ? too_late(row.at) : "nobody read that row");
     }

@@ -10,7 +10,7 @@
 
 namespace engram::sim_backend {
 
-/// Rows that are wrong in their owner's memory, whichever way they are read.
+/// Which reads meet bytes that are wrong, and how many did.
 class CorruptRows {
  public:
   explicit CorruptRows(const std::vector<CorruptRow>& rows) : rows_(rows), reads_(rows.size()) {}
@@ -22,7 +22,7 @@ class CorruptRows {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const CorruptRow& row = rows_[i];
       if (row.owner != owner || now < row.at || offset < row.offset ||
-          offset - row.offset >= row.bytes) {
+          offset - row.offset >= row.bytes || reads_[i] >= row.most) {
         continue;
       }
       ++reads_[i];

@@ -26,6 +26,7 @@ void LinkMeter::add(std::string name, const sim::LinkCounters& counters, bool le
 
 void LinkMeter::mark(bool begins, sim::Picos now) {
   marked_ = true;
+  open_ = begins;
   if (begins) {
     begun_ = now;
   } else {

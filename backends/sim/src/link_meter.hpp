@@ -16,6 +16,10 @@ class LinkMeter {
 
   /// A measured stretch begins or ends. Stretches do not overlap.
   void mark(bool begins, sim::Picos now);
+  /// The stretch that goes on, if one does, ends here: the run has failed.
+  void cut(sim::Picos now) {
+    if (open_) mark(false, now);
+  }
   /// Links, wire bytes and doorbells; of the whole run, which ended at `now`, if nothing was
   /// marked.
   void collect(sim::Picos now, core::BackendStats& stats) const;
@@ -32,7 +36,7 @@ class LinkMeter {
   const sim::Fabric& fabric_;
   const std::uint32_t num_ranks_;
   std::vector<Meter> meters_;
-  bool marked_ = false;
+  bool marked_ = false, open_ = false;
   sim::Picos begun_{0}, length_{0};
 };
 

@@ -169,7 +169,6 @@ void SimExecutor::finish_copies(std::uint32_t index) {
   RunningWarp& running = warps_[index];
   for (; running.copies > 0; --running.copies) {
     const host::Op& op = *running.warp->head();
-    corrupt_ |= fabric_->take_corruption(memory_.owner(op.peer, op.src_window, op.src_offset));
     deliver_row(running.warp->rank(), op.peer, Posted::of(op));
     running.warp->pop();
   }

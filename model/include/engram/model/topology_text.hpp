@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engram/model/topology.hpp"
 
@@ -21,6 +22,7 @@ namespace engram::model {
 struct PictureOptions {
   std::string title;
   std::uint32_t max_nics = 256;  ///< of one plane; above, the NICs of a switch are drawn as one bar
+  std::vector<std::string> broken = {};  ///< names of links that were down: dashed, in red
 };
 
 /// A self-contained SVG, one band a plane: spines above, then leaves, then NICs. Cables are

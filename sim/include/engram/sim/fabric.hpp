@@ -21,6 +21,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,6 @@ class FabricClient {
   virtual void timer(std::uint64_t tag) = 0;
   /// A LoadRequest's or FlowRequest's bytes have all arrived.
   virtual void loaded(std::uint64_t tag) = 0;
-  /// Called just before remote_access of a request whose bytes must arrive wrong: flip one.
-  virtual void corrupt_next(QpId, const Request&) {}
   /// `request` is about to reach the remote memory (perhaps): fetch what that will touch.
   virtual void soon(const Request&) {}
   /// A fault of the plan begins.
@@ -183,8 +182,14 @@ class Fabric {
   /// Faults that the client carries out, because the fabric knows no memory. How much later than
   /// made a store into `rank`'s memory, or one of its own, is seen just now.
   [[nodiscard]] Picos visibility_delay(Rank rank);
-  /// Whether bytes that leave `owner`'s memory just now, not through its NIC, are to be wrong.
-  [[nodiscard]] bool take_corruption(Rank owner);
+  /// The last fault that took something from a QP: a packet on a link that is down or at a rank
+  /// that is dead, a request that its NIC failed. None: all is well, or was until now.
+  struct Trouble {
+    std::uint32_t fault = 0;   ///< entry of the plan
+    std::uint64_t losses = 0;  ///< messages lost or failed, to this and to earlier faults
+    bool failed = false;       ///< the QP is dead; false: what was lost is sent again
+  };
+  [[nodiscard]] std::optional<Trouble> trouble(QpId qp) const;
   /// How often entry `fault` of the plan mattered: requests, doorbells, completions or accesses
   /// that it changed, packets that it lost or led elsewhere. 0 = the run is as without it.
   [[nodiscard]] std::uint64_t fault_effects(std::uint32_t fault) const;

@@ -21,7 +21,6 @@ enum class FaultKind : std::uint8_t {
   delayed_doorbell,       ///< `rank`'s doorbells are seen `delay` later
   reordered_completions,  ///< completions at `rank` come up to `delay` late, QP by QP
   late_visibility,        ///< stores into and of `rank` are seen `delay` later than made
-  corrupted_row,          ///< the next `count` reads of `rank`'s memory carry a wrong byte
 };
 
 struct Fault {

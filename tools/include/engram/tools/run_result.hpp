@@ -51,7 +51,8 @@ struct RunResult {
   std::string version;
   std::optional<bool> verified;  ///< unset: the run did not check
 
-  TimeSpread time;
+  std::uint32_t repeats = 0;                  ///< that came to their end
+  TimeSpread time;                            ///< of those
   Nanos issue{}, wait{};                      ///< of the median repeat's slowest rank
   std::uint64_t requests = 0, doorbells = 0;  ///< one repeat, all ranks
   Bytes payload{}, wire{};                    ///< one repeat, all ranks
@@ -75,6 +76,7 @@ struct RunResult {
   std::optional<Congestion> congestion;
   std::vector<std::string> warnings, faults;
   std::optional<Nanos> failed_at;  ///< of a run that failed: when the first rank gave up
+  bool simulated = false;          ///< its times are those of a model's clock
 
   // For reports only; not in the JSON.
   std::vector<StageSpan> timeline;

@@ -21,10 +21,11 @@ namespace engram::sim_backend {
 using RowCheck =
     std::function<bool(Rank rank, std::uint64_t offset, std::span<const std::byte> row)>;
 
-/// A row whose bytes are wrong in its owner's memory from `at` on.
+/// Bytes that are wrong in their owner's memory from `at` on, whichever way they are read.
 struct CorruptRow {
   Rank owner;
-  std::uint64_t offset = 0, bytes = 0;  ///< in the owner's segment
+  std::uint64_t offset = 0, bytes = 0;     ///< in the owner's segment
+  std::uint64_t most = ~std::uint64_t{0};  ///< reads that are wrong
   sim::Picos at{0};
   std::string label, name;  ///< who asked for it, what it is; for reports
 };
@@ -41,6 +42,8 @@ struct SimOptions {
   /// Set: run() fills in the function, and the program calls it with true where a stretch begins
   /// whose link loads and wire bytes count, with false where it ends. Never called: all of the run.
   std::shared_ptr<std::function<void(bool begins)>> measured = {};
+  /// Set: what was counted until then, of a run that failed.
+  std::shared_ptr<core::BackendStats> until_failure = {};
   core::Defects defects = {};                        ///< only in builds with ENGRAM_DEFECTS
   sim::Picos watchdog = std::chrono::seconds{1000};  ///< of simulated time
 };
