@@ -31,12 +31,21 @@ class GraphDraft {
         {vertices[from.value].name + "->" + vertices[to.value].name, from, to, rate, latency});
   }
 
+  void cable(VertexIndex a, VertexIndex b, BytesPerSecond rate, Nanos latency) {
+    link(a, b, rate, latency);
+    link(b, a, rate, latency);
+  }
+
   void note(const std::string& text) {
     if (std::ranges::find(notes, text) == notes.end()) notes.push_back(text);
   }
 
   /// Switches with a NIC are leaves; parallel links get "#0", "#1"; then the topology is checked.
   [[nodiscard]] Result<ImportedTopology> build(const std::string& path) {
+    if (std::ranges::none_of(vertices, [](const Vertex& v) { return v.rank.has_value(); })) {
+      return fail(ErrorCode::invalid_argument, path,
+                  ":1: names no host or adapter, so that no rank has a NIC");
+    }
     std::unordered_map<std::string, int> seen, count;
     for (const Link& l : links) {
       ++count[l.name];

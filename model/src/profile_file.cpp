@@ -153,10 +153,33 @@ class Reader {
     return std::ranges::find(kKeys, key) != std::end(kKeys);
   }
 
+  /// The nearest key, the same word in another part, or what the part holds.
+  static std::string suggestion(const std::string& key) {
+    const auto dot = key.rfind('.');
+    const std::string part = dot == std::string::npos ? "" : key.substr(0, dot + 1);
+    const std::string word = "." + key.substr(part.size());
+    std::set<std::string> names;  // in this part, or the parts
+    std::vector<std::string> same;
+    for (const std::string& known : profile_keys()) {
+      if (known.ends_with(word)) same.push_back(known);
+      if (!known.starts_with(part)) continue;
+      const std::string rest = known.substr(part.size());
+      names.insert(rest.substr(0, rest.find('.')));
+    }
+    std::optional<std::string> near = nearest_name(key, profile_keys());
+    if (!near && !same.empty()) near = same.front();
+    if (near) return fmt::format("did you mean \"{}\"?", *near);
+    if (names.empty()) return suggestion(key.substr(0, dot));  // of a part that is not known
+    const std::vector<std::string> listed(names.begin(), names.end());
+    if (const auto close = nearest_name(key.substr(part.size()), listed)) {
+      return fmt::format("did you mean \"{}{}\"?", part, *close);
+    }
+    return fmt::format("accepted{}: {}", part.empty() ? "" : " in " + part.substr(0, dot),
+                       fmt::join(listed, ", "));
+  }
+
   static Result<void> unknown(const std::string& key) {
-    const auto near = nearest_name(key, profile_keys());
-    return fail(ErrorCode::invalid_argument, "no such key in a profile",
-                near ? fmt::format("; did you mean \"{}\"?", *near) : std::string());
+    return fail(ErrorCode::invalid_argument, "no such key in a profile; ", suggestion(key));
   }
 
   Profile& profile_;

@@ -5,6 +5,7 @@
 
 #include "engram/model/topology_file.hpp"
 #include "graph_draft.hpp"
+#include "simgrid_routes.hpp"
 #include "simgrid_units.hpp"
 
 namespace engram::model {
@@ -13,15 +14,10 @@ namespace {
 using simgrid::Element;
 using simgrid::kBandwidths;
 using simgrid::kTimes;
+using simgrid::NamedLink;
 using simgrid::numbers;
 using simgrid::quantity;
-
-struct NamedLink {
-  BytesPerSecond rate{};
-  Nanos latency{};
-  std::optional<std::pair<VertexIndex, VertexIndex>> ends;  // once a route has used it
-  bool fatpipe = false;  // users do not slow each other: it may be laid several times
-};
+using simgrid::RouteGraph;
 
 class Importer {
  public:
@@ -33,9 +29,7 @@ class Importer {
       return file_.fail(file_.root(), "version \"", version, "\"; version 4 is understood");
     }
     if (auto ok = zone(file_.root(), ""); !ok) return tl::unexpected(ok.error());
-    for (const Element* route : long_routes_) {
-      if (auto ok = check_long_route(*route); !ok) return tl::unexpected(ok.error());
-    }
+    if (auto ok = lay_long_routes(); !ok) return tl::unexpected(ok.error());
     return draft_.build(file_.path());
   }
 
@@ -170,13 +164,17 @@ class Importer {
   }
 
   /// A link by its name; "x_UP" and "x_DOWN" are the directions of a split-duplex link "x".
-  NamedLink* find_link(std::string name) {
+  std::map<std::string, NamedLink>::iterator locate(const std::string& name) {
     auto found = links_.find(name);
     for (const std::string_view way : {"_UP", "_DOWN"}) {
       if (found == links_.end() && name.ends_with(way)) {
         found = links_.find(name.substr(0, name.size() - way.size()));
       }
     }
+    return found;
+  }
+  NamedLink* find_link(const std::string& name) {
+    const auto found = locate(name);
     return found == links_.end() ? nullptr : &found->second;
   }
 
@@ -200,32 +198,38 @@ class Importer {
     return &link;
   }
 
-  /// A route of several links must be a path of cables that one-link routes have laid.
-  Result<void> check_long_route(const Element& e) {
-    VertexIndex at = *end(e, e.Attribute("gw_src") ? "gw_src" : "src");
-    const VertexIndex to = *end(e, e.Attribute("gw_dst") ? "gw_dst" : "dst");
-    for (const Element* part = e.FirstChildElement("link_ctn"); part;
-         part = part->NextSiblingElement("link_ctn")) {
-      NamedLink* const found = find_link(XmlFile::text(*part, "id"));
-      if (!found) return file_.fail(*part, "no link is named \"", XmlFile::text(*part, "id"), "\"");
-      const auto& ends = found->ends;
-      if (ends && ends->first == at)
-        at = ends->second;
-      else if (ends && ends->second == at)
-        at = ends->first;
-      else
-        return refuse_long_route(e);
+  /// Lays the links of routes that name several, at points that follow from all routes together.
+  Result<void> lay_long_routes() {
+    if (long_routes_.empty()) return {};
+    RouteGraph graph(static_cast<std::uint32_t>(draft_.vertices.size()));
+    for (const auto& [name, link] : links_) {
+      if (link.ends) graph.lay(name, link.ends->first, link.ends->second);
     }
-    if (at != to) return refuse_long_route(e);
-    draft_.note(file_.place(e) + ": the route is not kept: packets take any shortest path");
+    for (const Element* e : long_routes_) {
+      RouteGraph::Route route{*end(*e, e->Attribute("gw_src") ? "gw_src" : "src"),
+                              *end(*e, e->Attribute("gw_dst") ? "gw_dst" : "dst"),
+                              {}};
+      for (const Element* part = e->FirstChildElement("link_ctn"); part;
+           part = part->NextSiblingElement("link_ctn")) {
+        const std::string id = XmlFile::text(*part, "id");
+        const auto found = locate(id);
+        if (found == links_.end()) return file_.fail(*part, "no link is named \"", id, "\"");
+        route.links.push_back(found->first);
+      }
+      graph.add(std::move(route));
+    }
+    if (const auto impossible = graph.solve(); !impossible.empty()) {
+      return unsupported(*long_routes_[impossible.front()],
+                         "the links of this route do not follow one another as other routes lay "
+                         "them: two of the hosts and routers would be one");
+    }
+    draft_.note(fmt::format("{}: the route is not kept: packets take any shortest path{}",
+                            file_.place(*long_routes_.front()),
+                            long_routes_.size() == 1
+                                ? ""
+                                : fmt::format(" (so of {} others)", long_routes_.size() - 1)));
+    lay(graph, links_, file_.path(), draft_);
     return {};
-  }
-
-  Result<void> refuse_long_route(const Element& e) {
-    return unsupported(
-        e,
-        "a route of several links passes points that the file does not name; lay each "
-        "link by a route of its own between two hosts or routers");
   }
 
   Result<void> host_link(const Element& e, const std::string& zone_id) {
@@ -297,8 +301,7 @@ class Importer {
   }
 
   void cable(VertexIndex a, VertexIndex b, const NamedLink& link) {
-    draft_.link(a, b, link.rate, link.latency);
-    draft_.link(b, a, link.rate, link.latency);
+    draft_.cable(a, b, link.rate, link.latency);
   }
 
   /// "levels;down,…;up,…;cables,…". A vertex of level i has a digit for every level j: below

@@ -1,5 +1,6 @@
 #include "engram/model/topology_file.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <unordered_map>
 
@@ -127,6 +128,9 @@ Result<Topology> load_topology(const std::string& path) {
   if (!file) return tl::unexpected(file.error());
   GraphReader graph;
   if (auto ok = graph.read(*file); !ok) return tl::unexpected(ok.error());
+  if (std::ranges::none_of(graph.vertices, [](const Vertex& v) { return v.rank.has_value(); })) {
+    return fail(ErrorCode::invalid_argument, path, ":1: names no [[nic]], so that no rank has one");
+  }
   auto topology = Topology::create(std::move(graph.vertices), std::move(graph.links));
   if (!topology) return within(topology.error(), path, ":1");
   return topology;

@@ -20,7 +20,8 @@ BackgroundTraffic::BackgroundTraffic(NicState& state, Requester& requester)
       entries_(state.context.options.background),
       rests_(entries_.size(), true),
       qps_(entries_.size(), kNone),
-      turns_(entries_.size()) {}
+      turns_(entries_.size()),
+      sent_(entries_.size()) {}
 
 Result<void> BackgroundTraffic::open() {
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
@@ -66,6 +67,7 @@ void BackgroundTraffic::send(std::uint32_t entry) {
   const auto from = options.topology.nic(b.from, 0), to = options.topology.nic(b.to, 0);
   const std::uint8_t lane = options.lanes.service_level[b.service_level];
   if (s_.network.backlogged(from->value, lane, background_flow(entry))) return;
+  ++sent_[entry];
   s_.network.send({.kind = PacketKind::background,
                    .source = from->value,
                    .target = to->value,
@@ -88,6 +90,7 @@ void BackgroundTraffic::post(std::uint32_t entry) {
   s_.qps.post(qp,
               {.kind = reads ? RequestKind::read : RequestKind::write, .bytes = b.message.count});
   requester_.ring(qp);
+  ++sent_[entry];
 }
 
 }  // namespace engram::sim

@@ -17,6 +17,7 @@ class BackgroundTraffic {
   /// The run may have work again: what rests goes on.
   void wake();
   void on_message(std::uint32_t entry);
+  [[nodiscard]] std::uint64_t messages(std::uint32_t entry) const { return sent_[entry]; }
 
  private:
   void send(std::uint32_t entry);
@@ -27,7 +28,8 @@ class BackgroundTraffic {
   const std::vector<Background>& entries_;
   std::vector<bool> rests_;           // [entry]
   std::vector<std::uint32_t> qps_;    // [entry]: its first QP, the others follow; kNone = none
-  std::vector<std::uint32_t> turns_;  // [entry]: messages so far
+  std::vector<std::uint32_t> turns_;  // [entry]: messages so far, also those that found no slot
+  std::vector<std::uint64_t> sent_;   // [entry]
 };
 
 }  // namespace engram::sim

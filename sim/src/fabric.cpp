@@ -213,7 +213,7 @@ Result<void> Fabric::Impl::bulk_flow(const FlowRequest& flow) {
                 " to rank ", flow.remote.value);
   }
   const auto& nic = options_.profile.nic;
-  const std::uint32_t planes = std::max(1u, options_.topology.num_planes());
+  const std::uint32_t planes = options_.topology.num_planes();
   // Apart from the client's own QPs.
   const std::uint32_t index = 0xFFFFFFFFu - (flow.service_level * planes + flow.plane % planes);
   const std::uint32_t qps = std::max(1u, flow.qps);
@@ -388,6 +388,9 @@ std::uint64_t Fabric::fault_effects(std::uint32_t fault) const {
   const Fault& one = impl_->options_.faults.faults[fault];
   return one.kind == FaultKind::link_down ? impl_->network_.missed(one.link.value)
                                           : impl_->faults_.effects(fault);
+}
+std::uint64_t Fabric::background_messages(std::uint32_t background) const {
+  return impl_->background_.messages(background);
 }
 std::uint64_t Fabric::num_events() const { return impl_->num_events_; }
 

@@ -52,7 +52,7 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
   }
   ++opened_[local.value];
 
-  const std::uint32_t planes = std::max(1u, topology.num_planes());
+  const std::uint32_t planes = topology.num_planes();
   const bool is_flow = options.stands_for > 0;
   opened.connections = std::max(1u, options.stands_for);
   opened.most_outstanding = opened.options.outstanding_reads * opened.connections;
@@ -88,7 +88,7 @@ Result<std::uint32_t> QpTable::open(Rank local, QpIndex index, Rank remote,
 
 QpTable::Hashes QpTable::hashes(const Qp& queue, std::uint32_t turn) const {
   if (!queue.is_flow()) return {queue.hash_there, queue.hash_back};
-  const std::uint32_t planes = std::max(1u, context_.options.topology.num_planes());
+  const std::uint32_t planes = context_.options.topology.num_planes();
   const QpIndex index{queue.options.plane + turn * planes};
   const std::uint32_t plane = queue.options.plane;
   const std::uint64_t seed = context_.options.ecmp_seed;

@@ -90,15 +90,6 @@ TEST(Ecmp, NothingCollidesWhileLinksHaveRoomOrThereIsNoChoice) {
   EXPECT_TRUE(ecmp_collisions(t, incast, 1).empty()) << "one link leads to the receiver";
 }
 
-TEST(NetworkWarnings, AnIdlePlane) {
-  const Topology t = tree(2, 4);
-  std::vector<Flow> flows{{Rank{0}, Rank{8}, QpIndex{0}, 0}, {Rank{0}, Rank{8}, QpIndex{1}, 2}};
-  EXPECT_EQ(idle_plane_warnings(t, flows),
-            (std::vector<std::string>{"plane 1 of 4 carries no traffic",
-                                      "plane 3 of 4 carries no traffic"}));
-  EXPECT_TRUE(idle_plane_warnings(t, {}).empty()) << "no traffic at all is no warning";
-}
-
 TEST(NetworkWarnings, ASharedNic) {
   const std::vector<std::string> nics{"mlx5_0", "mlx5_1"};
   const std::vector<std::string> all_on_one{"mlx5_0", "mlx5_0"}, one_each{"mlx5_0", "mlx5_1"};
@@ -106,15 +97,6 @@ TEST(NetworkWarnings, ASharedNic) {
             std::vector<std::string>{
                 "NIC mlx5_0 is shared by ranks 0, 1 of the node, while mlx5_1 is used by none"});
   EXPECT_TRUE(shared_nic_warnings(one_each, nics).empty());
-}
-
-TEST(NetworkWarnings, UnequalMtus) {
-  const std::vector<MtuSetting> some{{"scenario", 4096}, {"switch leaf0", 2048}};
-  EXPECT_EQ(mtu_warnings(some), std::vector<std::string>{
-                                    "MTU of switch leaf0 is 2048 B but that of scenario is 4096 B: "
-                                    "packets between them carry 2048 B at most"});
-  const std::vector<MtuSetting> same{{"a", 4096}, {"b", 4096}};
-  EXPECT_TRUE(mtu_warnings(same).empty());
 }
 
 }  // namespace

@@ -82,11 +82,16 @@ TEST_F(Simgrid, SaysWhereAndWhatItDoesNotUnderstand) {
             "p.xml:4: <link_ctn>: no link is named \"l\"");
   EXPECT_EQ(platform("<link id=\"l\" bandwidth=\"5 parsecs\"/>"),
             "p.xml:3: <link>: bandwidth=\"5 parsecs\" is not understood");
-  EXPECT_NE(
+  // From a over l and on over m to b; l alone also from a to b: r and b would be one.
+  EXPECT_EQ(
       platform(two + "<link id=\"l\" bandwidth=\"1GBps\"/><link id=\"m\" bandwidth=\"1GBps\"/>\n"
-                     "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/><link_ctn id=\"m\"/></route>")
-          .find("p.xml:5: a route of several links passes points"),
-      std::string::npos);
+                     "<route src=\"a\" dst=\"r\"><link_ctn id=\"l\"/></route>\n"
+                     "<route src=\"r\" dst=\"b\"><link_ctn id=\"m\"/></route>\n"
+                     "<route src=\"b\" dst=\"a\"><link_ctn id=\"l\"/><link_ctn id=\"m\"/></route>"),
+      "p.xml:7: the links of this route do not follow one another as other routes lay them: "
+      "two of the hosts and routers would be one");
+  EXPECT_EQ(platform("<router id=\"r\"/>"),
+            "p.xml:1: names no host or adapter, so that no rank has a NIC");
   EXPECT_NE(platform(two + "<link id=\"l\" bandwidth=\"1GBps\"/>\n"
                            "<route src=\"a\" dst=\"b\"><link_ctn id=\"l\"/></route>\n"
                            "<route src=\"a\" dst=\"r\"><link_ctn id=\"l\"/></route>")
@@ -120,6 +125,94 @@ TEST_F(Simgrid, AClusterZoneOfHostLinksIsAStarAroundItsRouter) {
   ASSERT_TRUE(import) << import.error().message;
   EXPECT_EQ(link_named(import->topology, "a->hub").rate, gigabytes_per_second(1));
   EXPECT_EQ(link_named(import->topology, "hub->b").rate, gigabytes_per_second(2));
+}
+
+/// A zone of these hosts, of links 1 GB/s x (their place from 1) and of routes "a b: l m n".
+std::string routed(const std::string& hosts, const std::string& links,
+                   const std::vector<std::string>& routes) {
+  std::string text = "<platform version=\"4.1\"><zone id=\"z\" routing=\"Full\">\n", word;
+  for (std::istringstream in(hosts); in >> word;) text += "<host id=\"" + word + "\"/>";
+  int rate = 0;
+  for (std::istringstream in(links); in >> word;) {
+    text += "<link id=\"" + word + "\" bandwidth=\"" + std::to_string(++rate) +
+            "GBps\" latency=\"1us\" sharing_policy=\"SPLITDUPLEX\"/>";
+  }
+  for (const std::string& route : routes) {
+    std::istringstream in(route);
+    std::string from, to;
+    in >> from >> to;
+    text += "\n<route src=\"" + from + "\" dst=\"" + to + "\">";
+    while (in >> word) text += "<link_ctn id=\"" + word + "\"/>";
+    text += "</route>";
+  }
+  return text + "</zone></platform>";
+}
+
+// SimGrid's small_platform.xml: the points that its routes pass have no names.
+const std::vector<std::string> kSmallPlatform{"Tremblay Bourassa 4 3 2 0 1 6 7",
+                                              "Tremblay Fafard 4 3 2 0 1 8",
+                                              "Tremblay Ginette 4 3 5",
+                                              "Tremblay Jupiter 9",
+                                              "Bourassa Fafard 7 6 8",
+                                              "Bourassa Ginette 7 6 1 0 2 5",
+                                              "Bourassa Jupiter 7 6 1 0 2 3 4 9",
+                                              "Fafard Ginette 8 1 0 2 5",
+                                              "Fafard Jupiter 8 1 0 2 3 4 9",
+                                              "Ginette Jupiter 5 3 4 9"};
+
+TEST_F(Simgrid, RoutesOfSeveralLinksTellWhereTheirLinksMeet) {
+  const auto import =
+      import_simgrid(write("p.xml", routed("Tremblay Bourassa Fafard Ginette Jupiter",
+                                           "0 1 2 3 4 5 6 7 8 9", kSmallPlatform)));
+  ASSERT_TRUE(import) << import.error().message;
+  const Topology& t = import->topology;
+  EXPECT_EQ(t.num_ranks(), 5u);
+  EXPECT_EQ(t.vertices().size(), 5u + 6 + 1);  // 4-3, 3-5-2, 2-0, 0-1, 1-8-6, 6-7; beside Tremblay
+  EXPECT_EQ(t.links().size(), 2u * (10 + 1));
+  EXPECT_TRUE(has_note(import->notes, "6 points that the routes do not name are switches"));
+  EXPECT_TRUE(has_note(import->notes, "routes pass host \"Tremblay\""));
+  EXPECT_TRUE(has_note(import->notes,
+                       "the route is not kept: packets take any shortest path (so "
+                       "of 8 others)"));
+  // Every route is the one way there is: its slowest link bounds it.
+  const auto slowest = [&](std::uint32_t from, std::uint32_t to) {
+    double rate = 1e12;
+    std::size_t hops = 0;
+    for (VertexIndex at = *t.nic(Rank{from}, 0), end = *t.nic(Rank{to}, 0); at != end; ++hops) {
+      const auto next = t.next_hops(at, end);
+      EXPECT_EQ(next.size(), 1u);
+      rate = std::min(rate, t.links()[next[0].value].rate.value);
+      at = t.links()[next[0].value].to;
+    }
+    return std::pair(hops, rate);
+  };
+  EXPECT_EQ(slowest(1, 2), std::pair(std::size_t{3}, 7e9));      // 7 6 8
+  EXPECT_EQ(slowest(2, 3), std::pair(std::size_t{5}, 1e9));      // 8 1 0 2 5
+  EXPECT_EQ(slowest(4, 3), std::pair(std::size_t{4}, 4e9));      // 9 4 3 5
+  EXPECT_EQ(slowest(1, 0), std::pair(std::size_t{7 + 1}, 1e9));  // and Tremblay's own
+}
+
+TEST_F(Simgrid, TheOrderOfRoutesDoesNotMatter) {
+  std::vector<std::string> routes = kSmallPlatform;
+  for (int turn = 0; turn < 10; ++turn) {
+    std::ranges::rotate(routes, routes.begin() + 3);
+    std::swap(routes[0], routes[5]);
+    const auto import =
+        import_simgrid(write("p.xml", routed("Tremblay Bourassa Fafard Ginette Jupiter",
+                                             "0 1 2 3 4 5 6 7 8 9", routes)));
+    ASSERT_TRUE(import) << import.error().message;
+    EXPECT_EQ(import->topology.links().size(), 22u) << routes[0];
+    EXPECT_EQ(import->topology.vertices().size(), 12u) << routes[0];
+  }
+}
+
+// A backbone between all hosts is no cable: it lies inside the switch where their links meet.
+TEST_F(Simgrid, ALinkThatAllRoutesCrossIsAMediumAndSaidToBe) {
+  const auto import = import_simgrid(write(
+      "p.xml", routed("a b c", "la lb lc bb", {"a b la bb lb", "a c la bb lc", "b c lb bb lc"})));
+  ASSERT_TRUE(import) << import.error().message;
+  EXPECT_EQ(import->topology.links().size(), 6u);
+  EXPECT_TRUE(has_note(import->notes, "link \"bb\" is left out: routes go through it and past it"));
 }
 
 TEST_F(Simgrid, AFatpipeMayBeLaidSeveralTimesAndALoopNeverLeavesItsHost) {

@@ -37,10 +37,34 @@ TEST(Background, ReadsLoadTheNicsAndAFlowTheLinksAlone) {
 TEST(Background, OfOtherBackendsIsNamedAsIdle) {
   const Json r = run("lanes_weighted", "--backend loopback --set fetch.tokens=16 ");
   EXPECT_EQ(warnings(r,
-                     "lanes_weighted.toml:36:1: key 'background[0]' has no effect: the loopback "
+                     "lanes_weighted.toml:40:1: key 'background[0]' has no effect: the loopback "
                      "backend carries no other traffic"),
             1u)
       << r.at("warnings");
+}
+
+TEST(Background, ThatNeverFlowsIsNamed) {
+  const auto idle = [](const std::string& times, const std::string& why) {
+    const Json r =
+        beside("{ kind = \"flow\", from = 0, to = 1, rate = \"1 GB/s\", " + times + " }");
+    EXPECT_EQ(warnings(r, "key 'background[0]' has no effect: " + why), 1u) << r.at("warnings");
+  };
+  for (const char* kind : {"flow", "reads", "writes"}) {
+    const Json r = beside(std::string("{ kind = \"") + kind +
+                          "\", from = 0, to = 1, rate = \"1 GB/s\", start = \"1 s\" }");
+    EXPECT_EQ(warnings(r,
+                       "key 'background[0]' has no effect: it begins at 1000000.000 us, the run "
+                       "ended at "),
+              1u)
+        << r.at("warnings");
+  }
+  idle("stop = \"1 ns\"", "nothing of the run was under way between its start and its stop");
+  const Json itself = beside("{ from = 1, to = 1, rate = \"1 GB/s\" }");
+  EXPECT_EQ(warnings(itself, "key 'background[0]' has no effect: from and to are both rank 1"), 1u)
+      << itself.at("warnings");
+  // One that flows for a while is none.
+  const Json flows = beside("{ from = 0, to = 1, rate = \"1 GB/s\", stop = \"100 us\" }");
+  EXPECT_EQ(warnings(flows, "'background[0]' has no effect"), 0u) << flows.at("warnings");
 }
 
 TEST(Background, ALaneThatIsNotMappedIsNamedAtItsKey) {

@@ -178,6 +178,47 @@ TEST(Settings, ThatAnotherSettingMakesIdleAreNamedOnce) {
   EXPECT_EQ(run("incast", small + "run.repeat=1").at("warnings").size(), 0u);
 }
 
+// The profile's MTU gives way to the scenario's, a file's planes stand over those asked for.
+TEST(Settings, ThatGiveWayToAnotherAreNamed) {
+  const std::string small = "--set fetch.tokens=32 ";
+  const Json mtu = run("incast", small + "--set cluster.override.network.mtu=1024");
+  EXPECT_EQ(warnings(mtu,
+                     "key 'cluster.override' has no effect: its network.mtu gives way to "
+                     "cluster.network.mtu"),
+            1u)
+      << mtu.at("warnings");
+  const Json one = run("incast", small),
+             other = run("incast", small + "--set cluster.network.mtu=256");
+  EXPECT_EQ(time_us(mtu), time_us(one));
+  EXPECT_EQ(other.at("warnings").size(), 0u);
+
+  const std::string net = scratch("net.toml");
+  ASSERT_EQ(engram("topo --scenario " + scenario("incast") + " --toml " + net).status, 0);
+  const Json file =
+      run("incast", small + "--set cluster.network.topology=file " +
+                        "--set cluster.network.file=" + net + " --set cluster.network.planes=2");
+  EXPECT_EQ(warnings(file,
+                     "key 'cluster.network.planes' has no effect: the topology file has its "
+                     "own"),
+            1u)
+      << file.at("warnings");
+  EXPECT_EQ(time_us(file), time_us(one));
+}
+
+TEST(Settings, AnUnknownKeyOfTheProfileIsSuggestedWhereItIs) {
+  const auto refused = [](const std::string& set, const std::string& text) {
+    const Ended ended = engram("run " + scenario("incast") + " --set cluster.override." + set);
+    EXPECT_EQ(ended.status, 2);
+    EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
+  };
+  refused("port='\"25 GB/s\"'", "did you mean \"nic.port\"?");
+  refused("nic.raed_rate='\"1 M/s\"'", "did you mean \"nic.read_rate\"?");
+  refused("nick.port='\"25 GB/s\"'", "did you mean \"nic\"?");
+  refused("nic.wavelength=3", "accepted in nic: atomic_latency, atomic_rate, cache, ");
+  refused("colour=3",
+          "accepted: congestion, gpu, issue, memory, network, nic, nvlink, pcie, scope");
+}
+
 TEST(Sweep, NamesASettingWithoutEffect) {
   const std::string file = scratch("idle.toml");
   std::ofstream(file) << "[run]\nrepeat = 1\n[cluster]\nnodes = 1\ngpus_per_node = 2\n"

@@ -189,6 +189,50 @@ TEST_F(Cli, SweepChecksAllPointsBeforeTheFirst) {
   EXPECT_FALSE(fs::exists(path("s.csv")));
 }
 
+TEST_F(Cli, SweepRefusesAValueTwice) {
+  const auto ended = engram("sweep " + file("s.toml", "[sweep]\n\"fetch.qps\" = [1, 2, 1]\n"));
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_EQ(ended.err, "engram: error: " + path("s.toml") +
+                           ":2:22: key 'sweep.\"fetch.qps\"': 1 is listed twice; accepted: once\n");
+  const auto set = engram("sweep " + path("s.toml") + " --set 'sweep.\"fetch.qps\"=[4,4]'");
+  EXPECT_EQ(set.status, 2);
+  EXPECT_NE(set.err.find("4 is listed twice"), std::string::npos) << set.err;
+}
+
+TEST_F(Cli, SweepKeepsWhatHasEndedWhenInterrupted) {
+  // Seed 671 takes ten seconds: the shell interrupts once the two before it are in the table.
+  const auto scenario = file("s.toml", "[sweep]\n\"run.seed\" = [1, 2, 671, 672]\n");
+  const auto csv = path("s.csv"), page = path("s.html");
+  for (const auto& [signal, status] : {std::pair{"INT", 130}, {"TERM", 143}, {"HUP", 129}}) {
+    fs::remove(csv);
+    const auto command = std::string(ENGRAM_BINARY) + " sweep " + scenario + " --csv " + csv +
+                         " --report " + page + " >" + path("out") + " 2>" + path("err") +
+                         " & sweep=$!; for i in $(seq 200); do [ \"$(grep -c ,ok, " + csv +
+                         " 2>/dev/null)\" = 2 ] && break; sleep 0.05; done; kill -" + signal +
+                         " $sweep; wait $sweep; echo $? >" + path("status");
+    // As from a terminal: a shell without job control starts what is in the background deaf to INT.
+    ASSERT_EQ(std::system(("bash -mc '" + command + "' 2>/dev/null").c_str()), 0);
+    EXPECT_EQ(read_file(path("status")), std::to_string(status) + "\n");
+    EXPECT_EQ(read_file(path("err")), "engram: warning: interrupted by SIG" + std::string(signal) +
+                                          ": 2 of 4 points have ended and are in " + csv +
+                                          "; --resume runs the others\n");
+    EXPECT_EQ(parse_csv(read_file(csv)).size(), 3u);
+    EXPECT_FALSE(fs::exists(csv + ".part"));
+    EXPECT_NE(read_file(page).find("2 of 4 points have ended"), std::string::npos);
+  }
+}
+
+// A reader of a pipe gets the head and all rows.
+TEST_F(Cli, SweepWritesAPipeAtOnce) {
+  const auto scenario = file("s.toml", kSweep);
+  (void)std::system(("bash -c 'mkfifo " + path("pipe") + "; timeout 20 " + ENGRAM_BINARY +
+                     " sweep " + scenario + " --csv " + path("pipe") +
+                     " >/dev/null & sleep 0.2; timeout 20 cat " + path("pipe") + " >" +
+                     path("copy") + "; wait'")
+                        .c_str());
+  EXPECT_EQ(parse_csv(read_file(path("copy"))).size(), 7u);
+}
+
 TEST_F(Cli, SweepWarnsOfAParameterThatChangesNothing) {
   const auto ended = engram("sweep " + file("s.toml", "[sweep]\n\"fetch.qps\" = [1, 2]\n"));
   EXPECT_EQ(ended.err, "engram: warning: fetch.qps took 2 values and changed no time\n");

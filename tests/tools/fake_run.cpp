@@ -17,13 +17,14 @@ namespace engram::tools {
 
 namespace {
 constexpr std::uint64_t kWrongBytes = 666, kFault = 667, kNoMachine = 668, kCrash = 669,
-                        kInterrupted = 670;
+                        kInterrupted = 670, kSlow = 671;
 }
 
 Result<RunResult> run_scenario(const Scenario& scenario, RunObserver& observer) {
   const auto seed = scenario.run.seed;
   if (seed == kNoMachine) return fail(ErrorCode::unsupported, "nccl: no GPU on this machine");
   if (seed == kCrash) std::abort();
+  if (seed == kSlow) std::this_thread::sleep_for(std::chrono::seconds(10));
   if (seed == kInterrupted) {
     if (observer.trace) observer.trace->instant({Rank{0}, TrackKind::qp, 0}, "ring", Nanos{1});
     ::kill(::getpid(), SIGINT);

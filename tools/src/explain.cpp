@@ -156,7 +156,7 @@ void warn_of_collisions(const Scenario& scenario, const Platform& platform, cons
   const double row = static_cast<double>(setup.table.shape(LayerIndex{0}).row.count +
                                          platform.profile.nic.header_bytes);
   const double seconds = static_cast<double>(floor_without_network.count()) * 1e-9;
-  const std::uint32_t planes = std::max(1u, platform.topology.num_planes());
+  const std::uint32_t planes = platform.topology.num_planes();
   std::vector<model::Flow> flows;
   for (const PeerReads& pair : measured.pairs) {
     if (pair.reader == pair.owner) continue;

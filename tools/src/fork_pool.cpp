@@ -1,6 +1,7 @@
 #include "fork_pool.hpp"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ Result<void> ForkPool::start(std::size_t id, const std::function<std::string()>&
   }
   if (process == 0) {
     ::close(ends[0]);
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
     int status = 1;
     try {
       status = write_all(ends[1], task()) ? 0 : 1;
@@ -67,13 +69,17 @@ Result<void> ForkPool::start(std::size_t id, const std::function<std::string()>&
   return {};
 }
 
-ForkPool::Finished ForkPool::wait_one() {
+std::optional<ForkPool::Finished> ForkPool::wait_one(int interrupt) {
   require(!children_.empty(), "wait_one() with no child running");
   while (true) {
     std::vector<pollfd> waits;
     for (const auto& child : children_) waits.push_back({child.pipe, POLLIN, 0});
+    waits.push_back({interrupt, POLLIN, 0});                   // a negative one is passed over
     if (::poll(waits.data(), waits.size(), -1) < 0) continue;  // interrupted
-    for (std::size_t i = 0; i < waits.size(); ++i) {
+    pollfd& last = waits.back();
+    if (last.revents == 0) (void)::poll(&last, 1, 0);  // a signal to all ends children first
+    if (last.revents != 0) return std::nullopt;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
       if (waits[i].revents == 0) continue;
       char buffer[65536];
       const auto size = ::read(children_[i].pipe, buffer, sizeof buffer);
@@ -83,7 +89,7 @@ ForkPool::Finished ForkPool::wait_one() {
         Child child = std::move(children_[i]);
         children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
         ::close(child.pipe);
-        return {child.id, std::move(child.output), how_it_ended(child.process)};
+        return Finished{child.id, std::move(child.output), how_it_ended(child.process)};
       }
     }
   }

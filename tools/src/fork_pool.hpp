@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,13 @@ class ForkPool {
     std::string failure;  ///< "ended by signal 11"; empty where the task returned
   };
 
-  /// Starts `task` in a child. Flush streams before. Errors: internal, when no process is left.
+  /// Starts `task` in a child, which ends with this process at the latest. Flush streams before.
+  /// Errors: internal, when no process is left.
   [[nodiscard]] Result<void> start(std::size_t id, const std::function<std::string()>& task);
-  /// Waits for the next child to end. Precondition: running() > 0.
-  [[nodiscard]] Finished wait_one();
+  /// Waits for the next child to end. None: `interrupt`, a file descriptor, can be read; children
+  /// that end at the same time, by the same signal perhaps, are then not told of. Precondition:
+  /// running() > 0.
+  [[nodiscard]] std::optional<Finished> wait_one(int interrupt = -1);
   [[nodiscard]] std::size_t running() const { return children_.size(); }
 
  private:

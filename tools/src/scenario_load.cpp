@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -164,6 +165,9 @@ class Loader {
             text << toml::toml_formatter{v, toml::toml_formatter::default_flags &
                                                 ~toml::format_flags::allow_literal_strings};
           });
+          if (std::ranges::find(axis.values, text.str()) != axis.values.end()) {
+            found_.add(value.source(), label, text.str() + " is listed twice; accepted: once");
+          }
           axis.values.push_back(text.str());
         }
         scenario_.sweep.push_back(std::move(axis));

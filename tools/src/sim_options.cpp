@@ -188,6 +188,7 @@ Result<sim_backend::SimOptions> sim_options(const Scenario& scenario, const Plat
     background.message = traffic.message_size;
     background.service_level = traffic.service_level;
     background.start = traffic.start;
+    background.label = scenario.where(traffic.key);
     if (traffic.stop) background.stop = *traffic.stop;
     fabric.background.push_back(background);
   }

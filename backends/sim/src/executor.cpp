@@ -51,7 +51,8 @@ Result<core::BackendStats> SimExecutor::run(const core::RankMain& main) {
     results_[rank.value] = main(transport);
     if (!results_[rank.value] && !first_failed) {
       first_failed = rank.value;
-      links_->cut(engine_->now());
+      failed_at_ = engine_->now();
+      links_->cut(*failed_at_);
     }
     if (results_[rank.value]) drain(rank);
   });
@@ -234,6 +235,7 @@ void SimExecutor::collect(core::BackendStats& stats) {
     stats.congestion = {c.marked, c.cuts, c.longest_queue, c.slowest};
   }
   report_faults();
+  report_background();
 }
 
 }  // namespace engram::sim_backend

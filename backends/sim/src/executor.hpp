@@ -164,6 +164,7 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   void settle_stores(Rank rank);
   void give_signal(const GivenSignal& given);
   void report_faults();
+  void report_background();
   [[nodiscard]] std::string name_of_fault(std::uint32_t fault) const;
   [[nodiscard]] std::string cause(std::optional<Rank> rank) const;
   [[nodiscard]] std::int32_t& word(Rank rank, std::uint64_t offset);
@@ -195,7 +196,8 @@ class SimExecutor final : public host::Executor, public sim::FabricClient {
   std::uint32_t met_ = 0;
   Error fatal_;  // an error of the fabric that no call could return
   bool has_fatal_ = false;
-  std::vector<std::uint32_t> begun_;  // entries of the plan, as they came
+  std::optional<sim::Picos> failed_at_;  // when the first rank gave up
+  std::vector<std::uint32_t> begun_;     // entries of the plan, as they came
   std::uint64_t wrong_rows_ = 0;
   core::BackendStats stats_;
 };

@@ -26,7 +26,7 @@ struct Sum {
 /// The protocol runs as it is, only without a clock: what it would post is added up.
 void SimExecutor::launch_as_flows(Rank rank, const std::shared_ptr<host::Kernel>& kernel) {
   const std::uint32_t num_ranks = options_.grid.num_ranks();
-  const std::uint32_t planes = std::max(1u, options_.fabric.topology.num_planes());
+  const std::uint32_t planes = options_.fabric.topology.num_planes();
   constexpr std::uint32_t kUnused = 0xffffffff;
   std::vector<std::uint32_t> places(std::size_t{num_ranks} * planes, kUnused);
   std::vector<Sum> sums;
@@ -104,7 +104,7 @@ void SimExecutor::start_flows(std::uint32_t index) {
 }
 
 bool SimExecutor::start_flow(const FlowLaunch& launch, const FlowLaunch::Part& part) {
-  const std::uint32_t planes = std::max(1u, options_.fabric.topology.num_planes());
+  const std::uint32_t planes = options_.fabric.topology.num_planes();
   const Flow& flow = flows_[part.flow];
   const std::uint64_t count = flow.reads.size();
   sim::FlowRequest request;

@@ -31,6 +31,11 @@ std::string why_idle(const sim::Fault& fault) {
   return "";
 }
 
+std::string too_late(sim::Picos at, sim::Picos end) {
+  return fmt::format("it begins at {:.3f} us, the run ended at {:.3f} us", sim::to_micros(at),
+                     sim::to_micros(end));
+}
+
 std::string name_of(const model::Vertex& vertex) {
   switch (vertex.kind) {
     case model::VertexKind::nic:
@@ -127,13 +132,9 @@ void SimExecutor::settle_stores(Rank rank) {
 }
 
 void SimExecutor::report_faults() {
-  const sim::Picos end = engine_->now();
+  const sim::Picos end = failed_at_.value_or(engine_->now());
   const auto warn = [&](const std::string& label, std::string_view name, std::string_view why) {
     stats_.warnings.push_back(fmt::format("{}: {} had no effect: {}", label, name, why));
-  };
-  const auto too_late = [&](sim::Picos at) {
-    return fmt::format("it begins at {:.3f} us, the run ended at {:.3f} us", sim::to_micros(at),
-                       sim::to_micros(end));
   };
   const auto& faults = options_.fabric.faults.faults;
   std::set<std::string> mattered, told;  // an entry of a scenario may come to several faults
@@ -143,7 +144,7 @@ void SimExecutor::report_faults() {
   for (const sim::Fault& fault : faults) {
     if (mattered.contains(fault.label) || !told.insert(fault.label).second) continue;
     warn(fault.label, sim::name_of(fault.kind),
-         fault.at > end ? too_late(fault.at) : why_idle(fault));
+         fault.at > end ? too_late(fault.at, end) : why_idle(fault));
   }
   std::map<std::uint32_t, QpList> failed, resent;  // by fault
   for (std::uint32_t qp = 0; qp < fabric_->num_qps() && !faults.empty(); ++qp) {
@@ -162,8 +163,20 @@ void SimExecutor::report_faults() {
       stats_.faults.push_back(
           fmt::format("{}: {} {} wrong", row.name, reads, reads == 1 ? "read was" : "reads were"));
     } else {
-      warn(row.label, row.name, row.at > end ? too_late(row.at) : "nobody read that row");
+      warn(row.label, row.name, row.at > end ? too_late(row.at, end) : "nobody read that row");
     }
+  }
+}
+
+void SimExecutor::report_background() {
+  const auto& entries = options_.fabric.background;
+  const sim::Picos end = failed_at_.value_or(engine_->now());
+  for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    if (fabric_->background_messages(i) > 0) continue;
+    const std::string why = entries[i].start > end
+                                ? too_late(entries[i].start, end)
+                                : "nothing of the run was under way between its start and its stop";
+    stats_.warnings.push_back(fmt::format("{} has no effect: {}", entries[i].label, why));
   }
 }
 

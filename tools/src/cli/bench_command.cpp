@@ -4,6 +4,7 @@
 
 #include "command.hpp"
 #include "engram/tools/machine.hpp"
+#include "output_file.hpp"
 
 namespace engram::tools {
 namespace {
@@ -23,6 +24,7 @@ ExitStatus bench(const BenchArguments& arguments, Console& console) {
   if (!outcome) return report_error(console, outcome.error());
   for (const std::string& skipped : outcome->skipped) lines << "skipped " << skipped << '\n';
   if (!arguments.json.empty()) {
+    const Interruption interruption({arguments.json});
     if (auto written = write_output(arguments.json, outcome->json, console); !written) {
       return report_error(console, written.error());
     }

@@ -17,7 +17,8 @@ namespace engram::tools {
 struct CommandContext {
   Console& console;
   ExitStatus status = ExitStatus::right;
-  std::optional<int> job_status{};  ///< of a job that was launched; stands over `status`
+  /// Of a job that was launched, or 128 + the signal that ended the command; stands over `status`.
+  std::optional<int> job_status{};
 };
 
 void add_run_command(CLI::App& app, CommandContext& context);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -23,6 +25,7 @@ sigset_t interrupts() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -92,10 +95,34 @@ void Interruption::wait() {
   std::error_code ignored;
   for (const std::string& path : unfinished_) fs::remove(path, ignored);
   const std::string line =
-      fmt::format("engram: interrupted by {}{}\n", number == SIGINT ? "SIGINT" : "SIGTERM",
+      fmt::format("engram: interrupted by {}{}\n", name_of_signal(number),
                   unfinished_.empty() ? "" : "; unfinished files were not kept");
   (void)!::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(128 + number);  // no destructors: other threads still run
+}
+
+PolledInterrupts::PolledInterrupts() {
+  const sigset_t set = interrupts();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC);
+  require(descriptor_ >= 0, "a signalfd");
+}
+
+PolledInterrupts::~PolledInterrupts() {
+  ::close(descriptor_);
+  const sigset_t set = interrupts();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+int PolledInterrupts::take() {
+  signalfd_siginfo info{};
+  require(::read(descriptor_, &info, sizeof info) == sizeof info, "a signal was told");
+  return static_cast<int>(info.ssi_signo);
+}
+
+std::string name_of_signal(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
 }  // namespace engram::tools

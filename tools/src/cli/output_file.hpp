@@ -31,9 +31,9 @@ class OutputFile {
   std::ofstream out_;
 };
 
-/// While it lives, SIGINT and SIGTERM end the process at once with status 128 + signal, one line on
-/// standard error and none of `outputs` left half written. It waits for them on a thread of its own
-/// with the signals blocked in all others, since SimGrid sets a handler that exits with 1.
+/// While it lives, SIGINT, SIGTERM and SIGHUP end the process at once with status 128 + signal, one
+/// line on standard error and none of `outputs` left half written. It waits for them on a thread of
+/// its own with the signals blocked in all others, since SimGrid sets a handler that exits with 1.
 class Interruption {
  public:
   explicit Interruption(std::vector<std::string> outputs);
@@ -49,5 +49,25 @@ class Interruption {
   bool over_ = false;
   std::thread thread_;
 };
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP are kept back, to be polled for by a command that
+/// ends in good order; in its child processes as well, which that command ends.
+class PolledInterrupts {
+ public:
+  PolledInterrupts();
+  ~PolledInterrupts();
+  PolledInterrupts(const PolledInterrupts&) = delete;
+  PolledInterrupts& operator=(const PolledInterrupts&) = delete;
+
+  [[nodiscard]] int descriptor() const { return descriptor_; }  ///< readable once there is one
+  /// The signal that came. Precondition: the descriptor can be read.
+  [[nodiscard]] int take();
+
+ private:
+  int descriptor_;
+};
+
+/// "SIGINT"
+[[nodiscard]] std::string name_of_signal(int number);
 
 }  // namespace engram::tools

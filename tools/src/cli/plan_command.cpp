@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "engram/tools/run.hpp"
+#include "output_file.hpp"
 
 namespace engram::tools {
 namespace {
@@ -37,6 +38,7 @@ ExitStatus plan(const PlanArguments& arguments, Console& console) {
   if (!result) return report_error(console, result.error());
   if (!is_standard_output(arguments.json)) console.out << text_report(*result, console.style);
   if (!arguments.json.empty()) {
+    const Interruption interruption({arguments.json});
     if (auto written = write_output(arguments.json, json_text(*result), console); !written) {
       return report_error(console, written.error());
     }

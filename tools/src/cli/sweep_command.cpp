@@ -2,15 +2,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 #include "command.hpp"
 #include "engram/tools/run.hpp"
 #include "fork_pool.hpp"
+#include "output_file.hpp"
 #include "progress.hpp"
 #include "sweep_table.hpp"
 
@@ -74,7 +77,8 @@ class Sweep {
 
   Result<void> run() {
     Progress progress(console_.err, console_.progress);
-    ForkPool pool;
+    PolledInterrupts interrupts;
+    ForkPool pool;  // ends its children before the interrupts are let through again
     std::size_t next = 0;
     progress.update(rows_.size(), settings_.size());
     while (true) {
@@ -87,15 +91,20 @@ class Sweep {
         if (!started) return started;
       }
       if (pool.running() == 0) return {};
-      auto finished = pool.wait_one();
+      const auto finished = pool.wait_one(interrupts.descriptor());
       progress.clear();
-      if (auto added = add_row(finished); !added) return added;
+      if (!finished) {
+        interrupted_by_ = interrupts.take();
+        return {};
+      }
+      if (auto added = add_row(*finished); !added) return added;
       progress.update(rows_.size(), settings_.size());
     }
   }
 
   Result<void> finish() {
-    const auto warnings = table_.idle_axes(rows_);
+    // Of a part of the points nobody can tell whether an axis matters.
+    const auto warnings = interrupted_by_ ? std::vector{what_is_there()} : table_.idle_axes(rows_);
     for (const auto& warning : warnings) console_.err << "engram: warning: " << warning << '\n';
     if (arguments_.report.empty()) return {};
     std::vector<SweepPoint> points;
@@ -104,12 +113,25 @@ class Sweep {
         if (table_.is_of(row, setting)) points.push_back(table_.point(row));
       }
     }
+    const Interruption interruption({arguments_.report});
     return write_output(arguments_.report, html_sweep_report(base_, points, warnings), console_);
   }
 
   [[nodiscard]] bool all_right() const { return all_right_; }
+  [[nodiscard]] std::optional<int> interrupted_by() const { return interrupted_by_; }
 
  private:
+  /// Of a sweep that was interrupted: what is kept, and how to go on.
+  std::string what_is_there() const {
+    std::string text =
+        fmt::format("interrupted by {}: {} of {} points have ended",
+                    name_of_signal(*interrupted_by_), rows_.size(), settings_.size());
+    if (!arguments_.csv.empty()) {
+      text += fmt::format(" and are in {}; --resume runs the others", arguments_.csv);
+    }
+    return text;
+  }
+
   bool is_done(std::size_t id) const {
     return std::any_of(rows_.begin(), rows_.end(),
                        [&](const CsvRow& row) { return table_.is_of(row, settings_[id]); });
@@ -133,9 +155,17 @@ class Sweep {
       console_.out << text << std::flush;
       return {};
     }
-    // Earlier rows are never lost: a file is replaced by one that holds them, then grows.
-    if (auto written = write_output(arguments_.csv, text, console_); !written) return written;
+    // Earlier rows are never lost: a file is replaced by one that holds them, then grows by a row
+    // at a time, each in one piece. A pipe is opened once: its reader would leave at a second time.
+    std::error_code none;
+    const auto there = std::filesystem::status(arguments_.csv, none);
+    const bool file = !std::filesystem::exists(there) || std::filesystem::is_regular_file(there);
+    if (file) {
+      const Interruption interruption({arguments_.csv});
+      if (auto written = write_output(arguments_.csv, text, console_); !written) return written;
+    }
     csv_.open(arguments_.csv, std::ios::binary | std::ios::app);
+    if (!file) csv_ << text << std::flush;
     if (!csv_) return fail(ErrorCode::io, arguments_.csv, ": cannot be written");
     return {};
   }
@@ -176,9 +206,12 @@ class Sweep {
   std::vector<CsvRow> rows_;
   std::ofstream csv_;
   bool all_right_ = true;
+  std::optional<int> interrupted_by_;  // signal
 };
 
-ExitStatus sweep(const SweepArguments& arguments, Console& console) {
+/// Sets `job_status` where a signal ended it.
+ExitStatus sweep(const SweepArguments& arguments, CommandContext& context) {
+  Console& console = context.console;
   if (arguments.resume && arguments.csv.empty()) {
     return report_error(
         console, {ErrorCode::invalid_argument, "--resume: accepted together with --csv FILE"});
@@ -198,6 +231,7 @@ ExitStatus sweep(const SweepArguments& arguments, Console& console) {
   for (const auto step : {&Sweep::prepare, &Sweep::run, &Sweep::finish}) {
     if (auto done = (sweep.*step)(); !done) return report_error(console, done.error());
   }
+  if (const auto signal = sweep.interrupted_by()) context.job_status = 128 + *signal;
   return sweep.all_right() ? ExitStatus::right : ExitStatus::check_failed;
 }
 
@@ -217,7 +251,7 @@ void add_sweep_command(CLI::App& app, CommandContext& context) {
       ->type_name("FILE.html");
   add_example(*command,
               "engram sweep scenarios/sweep_nodes.toml --jobs 2 --csv nodes.csv --resume");
-  command->callback([arguments, &context] { context.status = sweep(*arguments, context.console); });
+  command->callback([arguments, &context] { context.status = sweep(*arguments, context); });
 }
 
 }  // namespace engram::tools

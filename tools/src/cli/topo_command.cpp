@@ -9,6 +9,7 @@
 #include "engram/model/node.hpp"
 #include "engram/model/topology_file.hpp"
 #include "engram/model/topology_text.hpp"
+#include "output_file.hpp"
 #include "platform.hpp"
 
 namespace engram::tools {
@@ -129,6 +130,7 @@ ExitStatus topo(const Arguments& arguments, Console& console) {
   if (auto fine = check_outputs({{"--svg", arguments.svg}, {"--toml", arguments.toml}}); !fine) {
     return report_error(console, fine.error());
   }
+  const Interruption interruption({arguments.svg, arguments.toml});
   const auto described = describe(arguments);
   if (!described) return report_error(console, described.error());
   const bool network = described->network.has_value();

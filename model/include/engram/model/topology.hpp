@@ -45,7 +45,7 @@ class Topology {
 
   [[nodiscard]] std::span<const Vertex> vertices() const { return vertices_; }
   [[nodiscard]] std::span<const Link> links() const { return links_; }
-  [[nodiscard]] std::uint32_t num_planes() const { return num_planes_; }
+  [[nodiscard]] std::uint32_t num_planes() const { return num_planes_; }  ///< at least 1
   [[nodiscard]] std::uint32_t num_ranks() const { return num_ranks_; }
   /// The NIC port of `rank` in `plane`.
   [[nodiscard]] std::optional<VertexIndex> nic(Rank rank, std::uint32_t plane) const;
@@ -79,7 +79,7 @@ class Topology {
 
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;
-  std::uint32_t num_planes_ = 0, num_ranks_ = 0;
+  std::uint32_t num_planes_ = 1, num_ranks_ = 0;
   std::vector<std::vector<std::optional<VertexIndex>>> nics_;  // [plane][rank]
   Adjacency out_, in_;  // in_ is ordered by the vertex the link comes from, then by link
 

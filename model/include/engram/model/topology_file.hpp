@@ -39,10 +39,12 @@ struct LinkDefaults {
 [[nodiscard]] std::string topology_toml(const Topology& topology);
 
 /// SimGrid platform XML, version 4. Understood: zones (nested), hosts (each a NIC of the next
-/// rank), routers, links, routes and zoneRoutes of one link, clusters without a topology (a star
-/// around a switch) and fat-tree clusters. SPLITDUPLEX and SHARED links become a cable with the
-/// full rate each way (a note says so for SHARED). Refused: routes of several links that are no
-/// path of such cables, tori, dragonflies, other elements that carry routes.
+/// rank), routers, links, routes and zoneRoutes, clusters without a topology (a star around a
+/// switch) and fat-tree clusters. SPLITDUPLEX and SHARED links become a cable with the full rate
+/// each way (a note says so for SHARED). The points between the links of a route become switches
+/// (src/simgrid_routes.hpp); the routes themselves are not kept. Refused: a file without hosts,
+/// routes whose links do not follow one another, tori, dragonflies, other elements that carry
+/// routes.
 [[nodiscard]] Result<ImportedTopology> import_simgrid(const std::string& path);
 
 /// The text that ibnetdiscover prints. A channel adapter is a rank, in the order of the file; parts

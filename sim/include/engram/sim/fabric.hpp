@@ -102,6 +102,7 @@ struct Background {
   Bytes message{4096};
   std::uint32_t service_level = 0;
   Picos start{0}, stop = Picos::max();
+  std::string label = {};  ///< who asked for it, for reports
 };
 
 /// What real machines leave open, drawn from the seed; all zero = nothing is perturbed.
@@ -193,6 +194,8 @@ class Fabric {
   /// How often entry `fault` of the plan mattered: requests, doorbells, completions or accesses
   /// that it changed, packets that it lost or led elsewhere. 0 = the run is as without it.
   [[nodiscard]] std::uint64_t fault_effects(std::uint32_t fault) const;
+  /// Messages that entry `background` has sent.
+  [[nodiscard]] std::uint64_t background_messages(std::uint32_t background) const;
   [[nodiscard]] std::uint64_t num_events() const;  ///< handled so far
 
  private:
