@@ -146,10 +146,20 @@ class Reader {
     return false;
   }
   static bool must_not_be_zero(std::string_view key) {
-    constexpr std::string_view kKeys[] = {
-        "nic.outstanding_reads", "nic.queue_depth",        "nic.max_queue_depth",
-        "nic.max_qps",           "gpu.warps_per_block",    "nvlink.load_payload",
-        "nvlink.copy_payload",   "congestion.mark_one_in", "congestion.gain_one_in"};
+    constexpr std::string_view kKeys[] = {"nic.outstanding_reads",
+                                          "nic.queue_depth",
+                                          "nic.max_queue_depth",
+                                          "nic.max_qps",
+                                          "gpu.sms",
+                                          "gpu.warps_per_block",
+                                          "issue.warp_parallel",
+                                          "nvlink.load_payload",
+                                          "nvlink.copy_payload",
+                                          "nvlink.copy_engines",
+                                          "nvlink.domain_gpus",
+                                          "network.mtu",
+                                          "congestion.mark_one_in",
+                                          "congestion.gain_one_in"};
     return std::ranges::find(kKeys, key) != std::end(kKeys);
   }
 
@@ -321,6 +331,16 @@ std::vector<std::string> profile_keys() {
   std::vector<std::string> keys;
   const Profile none;
   for_each_field(none, [&](std::string_view key, const auto&) { keys.emplace_back(key); });
+  return keys;
+}
+
+std::vector<std::string> unlimited_rates(const Profile& profile) {
+  std::vector<std::string> keys;
+  for_each_field(profile, [&](std::string_view key, const auto& member) {
+    if constexpr (requires { member.value == 0.0; }) {
+      if (member.value == 0.0) keys.emplace_back(key);
+    }
+  });
   return keys;
 }
 

@@ -205,6 +205,18 @@ TEST(Settings, ThatGiveWayToAnotherAreNamed) {
   EXPECT_EQ(time_us(file), time_us(one));
 }
 
+TEST(Settings, ARateOfZeroIsNoLimitAndSaidToBe) {
+  const std::string small =
+      "--set fetch.tokens=32 --set 'cluster.override.nic.responder_rate=\"0 M/s\"'";
+  const Json r = run("incast", small);
+  EXPECT_EQ(warnings(r, "cluster.override.nic.responder_rate = 0 is no limit"), 1u)
+      << r.at("warnings");
+  EXPECT_LT(time_us(r), time_us(run("incast", "--set fetch.tokens=32")));
+  const Ended none = engram("run " + scenario("incast") + " --set cluster.override.gpu.sms=0");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_NE(none.err.find("gpu.sms: is 0; accepted: at least 1"), std::string::npos) << none.err;
+}
+
 TEST(Settings, AnUnknownKeyOfTheProfileIsSuggestedWhereItIs) {
   const auto refused = [](const std::string& set, const std::string& text) {
     const Ended ended = engram("run " + scenario("incast") + " --set cluster.override." + set);

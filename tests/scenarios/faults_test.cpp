@@ -60,6 +60,35 @@ TEST(Faults, ADeadLinkIsNamedWithItsEndsAndThoseThatWait) {
   EXPECT_EQ(text.out.find(" 0 ns"), std::string::npos) << text.out;
 }
 
+// A spine that dies is one fault: adaptive routing goes round it, a hash sends again.
+TEST(Faults, ADeadSwitchIsAllItsLinks) {
+  const auto of = [](const std::string& at, const std::string& routing) {
+    return run("ecmp", "--set cluster.network.routing=" + routing +
+                           " --set 'fault=[{ kind = \"link_down\", target = \"switch spine0\", "
+                           "at = \"" +
+                           at + "\" }]'");
+  };
+  const Json round = of("0 us", "adaptive"), lost = of("0 us", "ecmp");
+  for (const Json& r : {round, lost}) {
+    ASSERT_EQ(r.at("faults").size(), 1u) << r.at("faults");
+    EXPECT_NE(r.at("faults")[0].get<std::string>().find(" more links"), std::string::npos)
+        << r.at("faults");
+    EXPECT_EQ(warnings(r, "had no effect"), 0u) << r.at("warnings");
+  }
+  EXPECT_EQ(round.at("faults")[0].get<std::string>().find("sent again"), std::string::npos)
+      << round.at("faults");
+  EXPECT_GT(time_us(lost), time_us(round));
+  for (const Json& link : round.at("links")) {
+    EXPECT_EQ(link.at("name").get<std::string>().find("spine0"), std::string::npos) << link;
+  }
+  const Ended wrong = engram("run " + scenario("ecmp") + " --set 'fault=[{ kind = \"link_down\", " +
+                             "target = \"switch spine9\" }]'");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("link_down: no switch \"spine9\" in this network; there is \""),
+            std::string::npos)
+      << wrong.err;
+}
+
 // Of a run that fails later, the repeats before count and the one that failed does not.
 TEST(Faults, OnlyRepeatsThatEndedAreTimed) {
   const Json whole = run("link_flap", "--set 'fault=[]' --set run.repeat=3");

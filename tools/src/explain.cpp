@@ -7,6 +7,7 @@
 #include "engram/model/lanes.hpp"
 #include "engram/model/network_warnings.hpp"
 #include "engram/model/topology_text.hpp"
+#include "fault_target.hpp"
 #include "figures.hpp"
 
 namespace engram::tools {
@@ -105,9 +106,16 @@ void fill_links(const Scenario& scenario, const Platform& platform, const core::
   }
   model::PictureOptions picture;
   for (const Fault& fault : scenario.faults) {
-    constexpr std::string_view kLink = "link ";
-    if (fault.kind == FaultKind::link_down && fault.target.starts_with(kLink)) {
-      picture.broken.push_back(fault.target.substr(kLink.size()));
+    if (fault.kind != FaultKind::link_down) continue;
+    const auto target = parse_target(scenario, fault);
+    const auto* link = target ? std::get_if<LinkTarget>(&*target) : nullptr;
+    if (link == nullptr) continue;
+    const auto is = [&](model::VertexIndex end) {
+      return platform.topology.vertices()[end.value].name == link->name;
+    };
+    for (const model::Link& one : platform.topology.links()) {
+      const bool hit = link->of_switch ? is(one.from) || is(one.to) : one.name == link->name;
+      if (hit) picture.broken.push_back(one.name);
     }
   }
   result.topology_svg = model::topology_svg(platform.topology, busy, picture);

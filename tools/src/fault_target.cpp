@@ -38,7 +38,7 @@ std::string accepted_by(const Scenario& scenario, FaultKind kind) {
   switch (kind) {
     case FaultKind::link_down:
     case FaultKind::link_up:
-      return "\"link NAME\"; `engram topo --scenario` lists them";
+      return "\"link NAME\" or \"switch NAME\"; `engram topo --scenario` with --table lists them";
     case FaultKind::nic_error:
       return rank + ", or \"rank N qp Q\"";
     case FaultKind::corrupted_row:
@@ -55,9 +55,11 @@ std::string accepted_by(const Scenario& scenario, FaultKind kind) {
 std::optional<FaultTarget> parsed(const Scenario& scenario, const Fault& fault) {
   Words words(fault.target);
   if (fault.kind == FaultKind::link_down || fault.kind == FaultKind::link_up) {
-    constexpr std::string_view kWord = "link ";
-    if (!fault.target.starts_with(kWord) || fault.target.size() == kWord.size()) return {};
-    return LinkTarget{fault.target.substr(kWord.size())};
+    for (const std::string_view word : {"link ", "switch "}) {
+      if (!fault.target.starts_with(word) || fault.target.size() == word.size()) continue;
+      return LinkTarget{fault.target.substr(word.size()), word == "switch "};
+    }
+    return {};
   }
   if (fault.kind == FaultKind::corrupted_row && words.word("layer")) {
     RowTarget row;

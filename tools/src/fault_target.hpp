@@ -21,6 +21,7 @@ struct RowTarget {
 };
 struct LinkTarget {
   std::string name;
+  bool of_switch = false;  ///< `name` is a switch's: all links of it
 };
 using FaultTarget = std::variant<RanksTarget, RowTarget, LinkTarget>;
 

@@ -1,5 +1,6 @@
 #include "platform.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "engram/model/profile_file.hpp"
@@ -79,14 +80,20 @@ Result<Platform> make_platform(const Scenario& scenario) {
     dirs.insert(dirs.begin(), std::filesystem::path(scenario.path).parent_path());
   auto profile = model::load_profile(cluster.profile, dirs);
   if (!profile) return at_key(scenario, "cluster.profile", profile.error());
+  const auto without_limit = model::unlimited_rates(*profile);
   if (auto applied = model::apply_overrides(*profile, *cluster.overrides); !applied) {
     return tl::unexpected(applied.error());
+  }
+  std::vector<std::string> notes;
+  for (const std::string& key : model::unlimited_rates(*profile)) {
+    if (std::ranges::find(without_limit, key) != without_limit.end()) continue;
+    notes.push_back(fmt::format("cluster.override.{} = 0 is no limit", key));
   }
   profile->network.mtu = cluster.network.mtu;
   auto topology = make_topology(scenario, *profile);
   if (!topology) return at_key(scenario, "cluster.network", topology.error());
-  return Platform{*grid, std::move(*profile), std::move(topology->topology),
-                  std::move(topology->notes)};
+  notes.insert(notes.end(), topology->notes.begin(), topology->notes.end());
+  return Platform{*grid, std::move(*profile), std::move(topology->topology), std::move(notes)};
 }
 
 }  // namespace engram::tools

@@ -144,8 +144,9 @@ void add_cluster(std::vector<Key<S>>& keys) {
                           "separate networks that a NIC's ports reach"));
   keys.push_back(
       count<S>("cluster.network.mtu", network(&NetworkSection::mtu), 256, 16384, "packet payload"));
-  keys.push_back(choice<S>("cluster.network.routing", network(&NetworkSection::routing),
-                           "adaptive: the least queued way; ecmp: by a hash of the flow"));
+  keys.push_back(choice<S>(
+      "cluster.network.routing", network(&NetworkSection::routing),
+      "adaptive: the least queued way that no dead link ends; ecmp: by a hash of the flow"));
   keys.push_back(
       choice<S>("cluster.network.congestion_control", network(&NetworkSection::congestion_control),
                 "none: credits alone; dcqcn: switches mark, senders slow (profile: congestion)"));
@@ -337,11 +338,11 @@ const std::vector<Key<Fault>>& fault_keys() {
   static const std::vector<Key<Fault>> keys{
       choice<Fault>("kind", at(&Fault::kind), "what goes wrong", "required"),
       duration<Fault>("at", at(&Fault::at), "when, from the simulation's start, set-up included"),
-      text<Fault>(
-          "target", at(&Fault::target),
-          "\"link NAME\" (link_down, link_up); \"layer 0 row 17\" (corrupted_row); \"rank 3 qp 5\" "
-          "(nic_error); \"rank 3\" (all but links)",
-          "required", "what it hits; memory_node_gone takes every rank of the memory node"),
+      text<Fault>("target", at(&Fault::target),
+                  "\"link NAME\" or \"switch NAME\", all its links (link_down, link_up); \"layer 0 "
+                  "row 17\" (corrupted_row); \"rank 3 qp 5\" "
+                  "(nic_error); \"rank 3\" (all but links)",
+                  "required", "what it hits; memory_node_gone takes every rank of the memory node"),
       duration<Fault>(
           "delay", at(&Fault::delay),
           "how late; delayed_doorbell, reordered_completions (up to it), "

@@ -42,8 +42,8 @@ std::string scenario_reference() {
     add_rows(text, scenario_keys(), section.name);
   }
   text +=
-      "\n## [cluster.override]\nAny key of a profile file, with its unit; replaces the "
-      "profile's number.\n";
+      "\n## [cluster.override]\nAny key of a profile file (model/profiles), with its "
+      "unit; replaces the profile's number.\nA rate of 0 is no limit, a time of 0 costs nothing.\n";
   text += "\n## [[background]]\nOther traffic, an entry each.\n\n";
   add_rows(text, background_keys(), "");
   text +=

@@ -25,11 +25,29 @@ Result<sim::Lanes> lanes_of(const Scenario& scenario) {
   return lanes;
 }
 
-Result<model::LinkIndex> find_link(const Scenario& scenario, const Platform& platform,
-                                   const Fault& fault, const std::string& name) {
+/// The link of that name, or all links of the switch.
+Result<std::vector<model::LinkIndex>> find_links(const Scenario& scenario, const Platform& platform,
+                                                 const Fault& fault, const LinkTarget& target) {
   const auto links = platform.topology.links();
+  const auto vertices = platform.topology.vertices();
+  const std::string& name = target.name;
+  const auto is = [&](model::VertexIndex end) {
+    const model::Vertex& vertex = vertices[end.value];
+    return vertex.kind != model::VertexKind::nic && vertex.name == name;
+  };
+  std::vector<model::LinkIndex> found;
   for (std::uint32_t l = 0; l < links.size(); ++l) {
-    if (links[l].name == name) return model::LinkIndex{l};
+    const bool hit =
+        target.of_switch ? is(links[l].from) || is(links[l].to) : links[l].name == name;
+    if (hit) found.push_back({l});
+  }
+  if (!found.empty()) return found;
+  if (target.of_switch) {
+    const auto some = std::ranges::find_if(
+        vertices, [](const auto& v) { return v.kind != model::VertexKind::nic; });
+    return fail(ErrorCode::invalid_argument, scenario.where(fault.key + ".target"), ": ",
+                name_of(fault.kind), ": no switch \"", name, "\" in this network",
+                some == vertices.end() ? "" : "; there is \"" + some->name + "\"");
   }
   return fail(ErrorCode::invalid_argument, scenario.where(fault.key + ".target"), ": ",
               name_of(fault.kind), ": no link \"", name, "\" in this network; there are ",
@@ -115,16 +133,18 @@ Result<void> add_fault(const Scenario& scenario, const Platform& platform,
   made.label = scenario.where(fault.key);
   auto& plan = options.fabric.faults.faults;
   if (const auto* link = std::get_if<LinkTarget>(&*target)) {
-    auto found = find_link(scenario, platform, fault, link->name);
+    auto found = find_links(scenario, platform, fault, *link);
     if (!found) return tl::unexpected(found.error());
-    made.link = *found;
     for (const Fault& other : scenario.faults) {
       if (other.kind == FaultKind::link_up && other.target == fault.target &&
           other.at >= fault.at) {
         made.until = std::min<sim::Picos>(made.until, other.at);
       }
     }
-    plan.push_back(made);
+    for (const model::LinkIndex one : *found) {
+      made.link = one;
+      plan.push_back(made);
+    }
     return {};
   }
   const auto& ranks = std::get<RanksTarget>(*target);

@@ -1,4 +1,5 @@
 // What becomes of faults: begun, shown by memory, and told at the end.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -61,6 +62,10 @@ class QpList {
         qp.index < sim::kFirstBackgroundQp ? fmt::format("QP {} ", qp.index.value) : "traffic ";
     text_ += fmt::format("{}of rank {} to rank {}", number, qp.local.value, qp.remote.value);
   }
+  void add(const std::vector<sim::Fabric::QpInfo>& qps) {
+    for (const auto& qp : qps) add(qp);
+  }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] std::string text() const {
     return count_ <= kNamed ? text_ : fmt::format("{} and {} more", text_, count_ - kNamed);
   }
@@ -106,7 +111,12 @@ std::string SimExecutor::cause(std::optional<Rank> rank) const {
     const auto trouble = fabric_->trouble(sim::QpId{qp});
     if (!trouble) continue;
     const auto info = fabric_->qp_info(sim::QpId{qp});
-    if (!rank || info.local == *rank) hit[trouble->fault].add(info);
+    if (rank && info.local != *rank) continue;
+    // All links of a switch are one entry of the scenario.
+    const auto& faults = options_.fabric.faults.faults;
+    const auto entry = std::ranges::find(faults, faults[trouble->fault].label, &sim::Fault::label);
+    const bool named = !entry->label.empty();
+    hit[named ? static_cast<std::uint32_t>(entry - faults.begin()) : trouble->fault].add(info);
   }
   if (hit.empty()) return rank ? cause(std::nullopt) : "";
   std::string text = "; cause: ";
@@ -146,15 +156,31 @@ void SimExecutor::report_faults() {
     warn(fault.label, sim::name_of(fault.kind),
          fault.at > end ? too_late(fault.at, end) : why_idle(fault));
   }
-  std::map<std::uint32_t, QpList> failed, resent;  // by fault
+  using Qps = std::vector<sim::Fabric::QpInfo>;
+  std::map<std::uint32_t, Qps> failed, resent;  // by fault
   for (std::uint32_t qp = 0; qp < fabric_->num_qps() && !faults.empty(); ++qp) {
     const auto trouble = fabric_->trouble(sim::QpId{qp});
-    if (trouble) (trouble->failed ? failed : resent)[trouble->fault].add(fabric_->qp_info({qp}));
+    if (trouble)
+      (trouble->failed ? failed : resent)[trouble->fault].push_back(fabric_->qp_info({qp}));
   }
+  // One that hits all links of a switch is told of once.
+  std::map<std::string_view, std::size_t> links;  // by label
+  for (const std::uint32_t fault : begun_) ++links[faults[fault].label];
+  told.clear();
   for (const std::uint32_t fault : begun_) {
+    const std::string& label = faults[fault].label;
+    const bool many = faults[fault].kind == sim::FaultKind::link_down && links[label] > 1;
+    if (many && !told.insert(label).second) continue;
     std::string text = name_of_fault(fault);
-    if (resent.contains(fault)) text += "; lost and sent again: " + resent[fault].text();
-    if (failed.contains(fault)) text += "; failed: " + failed[fault].text();
+    if (many) text += fmt::format(" and of {} more links", links[label] - 1);
+    QpList of_resent, of_failed;
+    for (const std::uint32_t each : begun_) {
+      if (each != fault && !(many && faults[each].label == label)) continue;
+      of_resent.add(resent[each]);
+      of_failed.add(failed[each]);
+    }
+    if (!of_resent.empty()) text += "; lost and sent again: " + of_resent.text();
+    if (!of_failed.empty()) text += "; failed: " + of_failed.text();
     stats_.faults.push_back(std::move(text));
   }
   for (std::size_t i = 0; i < options_.corrupt_rows.size(); ++i) {

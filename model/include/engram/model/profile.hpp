@@ -18,6 +18,9 @@
 
 namespace engram::model {
 
+// A rate of 0 is no limit, a time of 0 costs nothing; a count of 0 is refused where there must be
+// one (profile_file.cpp).
+
 /// What a GPU thread pays to put a request on a queue.
 struct IssueProfile {
   Nanos build{};        ///< one thread writes one work request, fence included; no doorbell

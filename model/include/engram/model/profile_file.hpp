@@ -47,6 +47,9 @@ namespace engram::model {
 /// All keys, in the order of the header ("gpu.sms", …).
 [[nodiscard]] std::vector<std::string> profile_keys();
 
+/// Keys of the rates that are 0, which is no limit.
+[[nodiscard]] std::vector<std::string> unlimited_rates(const Profile& profile);
+
 struct ProfileEntry {
   std::string key, value, source;
 };

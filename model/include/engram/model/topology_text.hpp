@@ -21,7 +21,7 @@ namespace engram::model {
 
 struct PictureOptions {
   std::string title;
-  std::uint32_t max_nics = 256;  ///< of one plane; above, the NICs of a switch are drawn as one bar
+  std::uint32_t max_nics = 96;  ///< of one plane; above, the NICs of a switch are drawn as one bar
   std::vector<std::string> broken = {};  ///< names of links that were down: dashed, in red
 };
 
