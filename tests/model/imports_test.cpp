@@ -106,7 +106,7 @@ TEST_F(Simgrid, SaysWhereAndWhatItDoesNotUnderstand) {
   EXPECT_EQ(
       refusal(import_simgrid(write("p.xml", "<platform version=\"4\">\n<zone>\n"))).substr(0, 6),
       "p.xml:");
-  EXPECT_EQ(refusal(import_simgrid((dir_ / "no.xml").string())), "no.xml: no such file");
+  EXPECT_EQ(refusal(import_simgrid(path("no.xml"))), "no.xml: no such file");
 }
 
 TEST_F(Simgrid, AClusterZoneOfHostLinksIsAStarAroundItsRouter) {
@@ -259,11 +259,11 @@ RC_GTEST_PROP(Imports, ADamagedFileNeverStopsTheProgram, ()) {
                                                    "two_sockets.xml");
   std::ostringstream text;
   text << std::ifstream(fixture(name)).rdbuf();
-  const std::string path = testing::TempDir() + "/engram_damaged_" + name;
   std::string content = text.str();
   for (int n = *rc::gen::inRange(1, 4); n > 0 && content.size() > 2; --n)
     content = damaged(content);
-  std::ofstream(path) << content;
+  const ScratchFolder folder;
+  const std::string path = folder.write(name, content);
   std::string error;
   const auto keep = [&](const auto& result) {
     if (!result) error = result.error().message;

@@ -22,7 +22,7 @@ Profile bundled(std::string_view name) {
 class ProfileFiles : public FileTest {
  protected:
   Result<Profile> load(const std::string& name) {
-    std::vector<fs::path> dirs{dir_};
+    std::vector<fs::path> dirs{folder_.path()};
     for (const auto& dir : default_profile_dirs()) dirs.push_back(dir);
     return load_profile(name, dirs);
   }
@@ -85,7 +85,7 @@ TEST_F(ProfileFiles, ExtendingRestatesOnlyWhatDiffers) {
   EXPECT_EQ(profile->nic.port, gigabytes_per_second(25));
   EXPECT_EQ(profile->sources.at("nic.port"), "split cable");
   EXPECT_EQ(profile->nic.read_rate, millions_per_second(45));
-  const auto by_path = load((dir_ / "mine.toml").string());
+  const auto by_path = load(path("mine.toml"));
   ASSERT_TRUE(by_path) << by_path.error().message;
   EXPECT_EQ(by_path->nic.port, profile->nic.port);
 }

@@ -62,7 +62,7 @@ TEST_F(TopologyFile, ErrorsNameFileLineAndKey) {
             "t.toml:1: swich: no such key; did you mean \"switch\"?");
   EXPECT_EQ(changed("rank = 1", "rank = 0"),
             "t.toml:1: rank 0 has two NIC ports in plane 0: \"a\" and \"b\"");
-  EXPECT_EQ(refusal(load_topology((dir_ / "none.toml").string())), "none.toml: no such file");
+  EXPECT_EQ(refusal(load_topology(path("none.toml"))), "none.toml: no such file");
 }
 
 TEST_F(TopologyFile, FormatsAreToldByWhatStandsInThem) {

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "support/scratch_folder.hpp"
 
 namespace engram::nccl {
 namespace {
@@ -13,27 +14,24 @@ namespace fs = std::filesystem;
 /// A /sys with one mlx5 NIC of two ports, made in a folder of its own.
 class FakeSys {
  public:
-  FakeSys() : root_(fs::path(testing::TempDir()) / "engram-doctor-sys") {
-    fs::remove_all(root_);
-    const fs::path nic = root_ / "class/infiniband/mlx5_0";
+  FakeSys() {
+    const fs::path nic = "class/infiniband/mlx5_0";
     write(nic / "board_id", "MT_0000000838");
     write(nic / "device/numa_node", "1");
-    fs::create_directories(root_ / "drivers/mlx5_core");
-    fs::create_symlink(root_ / "drivers/mlx5_core", nic / "device/driver");
+    fs::create_directories(root() / "drivers/mlx5_core");
+    fs::create_symlink(root() / "drivers/mlx5_core", root() / nic / "device/driver");
     write(nic / "ports/1/state", "4: ACTIVE");
     write(nic / "ports/1/rate", "400 Gb/sec (4X NDR)");
     write(nic / "ports/1/link_layer", "InfiniBand");
     write(nic / "ports/2/state", "1: DOWN");
   }
-  ~FakeSys() { fs::remove_all(root_); }
-  [[nodiscard]] const fs::path& root() const { return root_; }
+  [[nodiscard]] const fs::path& root() const { return folder_.path(); }
 
  private:
-  static void write(const fs::path& file, std::string_view text) {
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text << "\n";
+  void write(const fs::path& file, std::string text) const {
+    folder_.write(file, text.append("\n"));
   }
-  fs::path root_;
+  ScratchFolder folder_;
 };
 
 Report two_nodes(ncclGinType_t gin, ncclGinType_t railed) {

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "engram/rendezvous/listener.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace engram::rendezvous {
 namespace {
@@ -140,11 +141,10 @@ TEST(Launch, WhatIsNoProgramIsNamed) {
 
 // What the kernel alone can refuse, a file without a format, is an error with path and reason.
 TEST(Launch, WhatTheKernelCannotExecuteIsNamed) {
-  const std::string path = ::testing::TempDir() + "engram_no_format_" + std::to_string(::getpid());
-  std::ofstream(path) << "\x01no program";
+  const ScratchFolder folder;
+  const std::string path = folder.write("no_format", "\x01no program");
   ASSERT_EQ(::chmod(path.c_str(), 0700), 0);
   const auto launched = launch(2, {path});
-  ::unlink(path.c_str());
   ASSERT_FALSE(launched.outcome);
   EXPECT_EQ(launched.outcome.error().message,
             "cannot execute " + path + " as rank 0: Exec format error");

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+
+#include "support/scratch_folder.hpp"
 
 namespace engram::scenarios {
 
@@ -30,26 +31,13 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// This process's own, gone with it: two runs of the suite on one machine must not share files.
-inline const std::filesystem::path& scratch_folder() {
-  struct Folder {
-    std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
-                                 ("engram_scenarios_" + std::to_string(::getpid()));
-    Folder() { std::filesystem::create_directories(path); }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-  };
-  static const Folder folder;
-  return folder.path;
-}
-
+/// A path in a folder that all tests of this process share, under a name of this test's own.
 inline std::string scratch(const std::string& name) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  static const ScratchFolder folder;
   std::string file = std::string(test != nullptr ? test->name() : "suite") + "_" + name;
   std::replace(file.begin(), file.end(), '/', '_');  // of a test with a parameter
-  return (scratch_folder() / file).string();
+  return (folder.path() / file).string();
 }
 
 /// `arguments` as a shell would take them.

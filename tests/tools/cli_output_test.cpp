@@ -50,16 +50,16 @@ TEST_F(Outputs, WhatCannotBeWrittenIsNamedBeforeTheRun) {
     EXPECT_EQ(ended.out, "") << "nothing ran";
     EXPECT_EQ(ended.err, "engram: error: " + option + " " + path("no/such/x") +
                              ": cannot be written: No such file or directory\n");
-    const auto folder = run(option + " " + dir_.string());
+    const auto folder = run(option + " " + folder_.path().string());
     EXPECT_EQ(folder.status, 2);
     EXPECT_NE(folder.err.find("it is a folder"), std::string::npos) << folder.err;
   }
   // A run that fails leaves what was there, and no empty file.
-  std::ofstream(dir_ / "kept") << "old";
+  std::ofstream(path("kept")) << "old";
   EXPECT_EQ(run("--set fetch.tokens=-1 --json " + path("kept") + " --report " + path("new")).status,
             2);
-  EXPECT_EQ(read_file(dir_ / "kept"), "old");
-  EXPECT_FALSE(fs::exists(dir_ / "new"));
+  EXPECT_EQ(read_file(path("kept")), "old");
+  EXPECT_FALSE(fs::exists(path("new")));
 }
 
 TEST_F(Outputs, AWrongSeedIsNamedAsItWasTyped) {

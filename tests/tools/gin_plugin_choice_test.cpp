@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <filesystem>
+
+#include "support/scratch_folder.hpp"
 
 namespace engram::tools {
 namespace {
@@ -12,22 +14,18 @@ namespace fs = std::filesystem;
 
 class GinPluginChoiceTest : public ::testing::Test {
  protected:
-  GinPluginChoiceTest() : root_(fs::path(::testing::TempDir()) / "engram-gin-choice") {
-    fs::remove_all(root_);
+  GinPluginChoiceTest() {
     write("dev/nvidiactl");
     write("opt/engram/bin/engram");
     write("opt/engram/lib/libengram_gin.so");
   }
-  ~GinPluginChoiceTest() override { fs::remove_all(root_); }
-  void write(const fs::path& file) const {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << "x";
-  }
+  void write(const fs::path& file) const { folder_.write(file, "x"); }
   [[nodiscard]] GinSurroundings around() const {
     return look_around(root_ / "opt/engram/bin/engram", root_);
   }
 
-  fs::path root_;
+  ScratchFolder folder_;
+  const fs::path& root_ = folder_.path();
 };
 
 TEST_F(GinPluginChoiceTest, GpusWithoutANicGetThePluginAndAWord) {

@@ -4,13 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+
+#include "support/scratch_folder.hpp"
 
 namespace engram::tools {
 
@@ -31,21 +32,10 @@ inline std::string read_file(const fs::path& path) {
 /// Runs the program in a folder of the test's own.
 class Cli : public testing::Test {
  protected:
-  Cli() {
-    dir_ = fs::path(testing::TempDir()) /
-           ("engram_cli_" +
-            std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "_" +
-            std::to_string(getpid()));
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  ~Cli() override { fs::remove_all(dir_); }
-
   std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(dir_ / name, std::ios::binary) << text;
-    return (dir_ / name).string();
+    return folder_.write(name, text);
   }
-  std::string path(const std::string& name) const { return (dir_ / name).string(); }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
   Ended engram(const std::string& arguments, const std::string& before = "") const {
     const auto command = before + " " + ENGRAM_BINARY + " " + arguments + " >" + path("out") +
@@ -55,7 +45,7 @@ class Cli : public testing::Test {
             read_file(path("err"))};
   }
 
-  fs::path dir_;
+  ScratchFolder folder_;
 };
 
 }  // namespace engram::tools

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "engram/tools/trace_diff.hpp"
+#include "support/scratch_folder.hpp"
 
 namespace engram::tools {
 namespace {
@@ -89,10 +89,11 @@ TEST(ChromeTrace, GoldenBytes) {
 class TraceDiff : public testing::Test {
  protected:
   std::string file(const std::string& name, const std::string& text) {
-    const std::string path = testing::TempDir() + "engram_diff_" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
+    return folder_.write(name, text);
   }
+
+ private:
+  const ScratchFolder folder_;
 };
 
 TEST_F(TraceDiff, NamesTheFirstDifference) {

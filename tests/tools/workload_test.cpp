@@ -12,28 +12,13 @@
 #include <set>
 
 #include "ngram.hpp"
+#include "support/scratch_folder.hpp"
 #include "zipf.hpp"
 
 namespace engram::tools {
 namespace {
 
 constexpr const char* kText = ENGRAM_SOURCE "/scenarios/text/us-founding.txt";
-
-/// A file with `text`, removed at the end of the test.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : path_(testing::TempDir() + "engram_trace_" +
-              std::to_string(testing::UnitTest::GetInstance()->random_seed()) + "_" +
-              std::to_string(reinterpret_cast<std::uintptr_t>(this))) {
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Scenario small(WorkloadKind kind) {
   Scenario s;
@@ -234,16 +219,18 @@ Scenario traced(const std::string& path) {
 }
 
 TEST(Trace, MayBeginWithAByteOrderMark) {
-  const TemporaryFile file(
-      "\xEF\xBB\xBF"
-      "1 2\n3 4\n5 6\n7 8\n");
-  const auto workload = make(traced(file.path()));
+  const ScratchFolder folder;
+  const auto file = folder.write("trace",
+                                 "\xEF\xBB\xBF"
+                                 "1 2\n3 4\n5 6\n7 8\n");
+  const auto workload = make(traced(file));
   EXPECT_EQ(workload.draw(Rank{0}).rows, (std::vector<std::int64_t>{1, 2, 3, 4, 1, 2, 3, 4}));
 }
 
 TEST(Trace, IsCutByRank) {
-  const TemporaryFile file("# token a line\n1 2\n3,-1\n\n10 11 20 21\n99 0\n");
-  const auto workload = make(traced(file.path()));
+  const ScratchFolder folder;
+  const auto file = folder.write("trace", "# token a line\n1 2\n3,-1\n\n10 11 20 21\n99 0\n");
+  const auto workload = make(traced(file));
   EXPECT_EQ(workload.draw(Rank{0}).rows, (std::vector<std::int64_t>{1, 2, 3, -1, 1, 2, 3, -1}));
   EXPECT_EQ(workload.draw(Rank{1}, 5).rows,
             (std::vector<std::int64_t>{10, 11, 99, 0, 20, 21, 99, 0}));
@@ -264,10 +251,11 @@ TEST(Trace, NamesFileLineAndWhatIsAccepted) {
       {"1 -2\n", ":1: row -2 of 100 in layer 0; accepted: -1 to 99"},
   };
   for (const auto& [text, error] : cases) {
-    const TemporaryFile file(text);
-    const auto made = Workload::create(traced(file.path()));
+    const ScratchFolder folder;
+    const auto file = folder.write("trace", text);
+    const auto made = Workload::create(traced(file));
     ASSERT_FALSE(made) << text;
-    EXPECT_EQ(made.error().message, file.path() + error);
+    EXPECT_EQ(made.error().message, file + error);
     EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
   }
 }

@@ -1,41 +1,34 @@
-// A folder for the files of one test, gone with it.
+// Tests of what reads a file: they write it into a folder of their own.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "support/scratch_folder.hpp"
 
 namespace engram::model {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    dir_ = std::filesystem::path(testing::TempDir()) /
-           (std::string("engram_") + info->test_suite_name() + "_" + info->name());
-    std::filesystem::create_directories(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   /// Writes `text` and returns the file's path.
-  std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ / name) << text;
-    return (dir_ / name).string();
+  std::string write(const std::string& name, const std::string& text) const {
+    return folder_.write(name, text);
   }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
   /// An error's message without the folder; "accepted" for a result.
   template <class T>
-  std::string refusal(const T& result) {
+  std::string refusal(const T& result) const {
     if (result) return "accepted";
     std::string text = result.error().message;
-    for (std::size_t at; (at = text.find(dir_.string() + "/")) != std::string::npos;) {
-      text.erase(at, dir_.string().size() + 1);
+    const std::string folder = folder_.path().string() + "/";
+    for (std::size_t at; (at = text.find(folder)) != std::string::npos;) {
+      text.erase(at, folder.size());
     }
     return text;
   }
 
-  std::filesystem::path dir_;
+  ScratchFolder folder_;
 };
 
 }  // namespace engram::model
