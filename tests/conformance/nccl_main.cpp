@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <functional>
 #include <iostream>
 
 #include "conformance/nccl_job.hpp"
 #include "engram/nccl/doctor.hpp"
 #include "engram/rendezvous/launch.hpp"
+#include "engram/rendezvous/rank_output.hpp"
 
 extern char** environ;
 
@@ -61,8 +63,10 @@ int launch(std::uint32_t num_ranks, char** argv) {
   }
   std::cout << kParams << '"' << params << '"' << std::endl;
   options.environment.push_back(std::string(kParams) + params);
-  options.sink = rendezvous::prefixed_output(options.num_ranks);
+  rendezvous::RankOutput output(options.num_ranks);
+  options.sink = std::ref(output);
   const auto outcome = rendezvous::launch_local(options);
+  output.finish();
   if (!outcome) return std::cerr << outcome.error().message << '\n', 1;
   if (outcome->exit_status != 0) std::cerr << outcome->explanation << '\n';
   return outcome->exit_status;

@@ -32,6 +32,29 @@ TEST_P(VersionConformance, EveryRowComesInOneVersion) {
   }));
 }
 
+// One batch then waits for several peers, the own rank among them.
+TEST_P(VersionConformance, OwnRowsAndSeveralFarPeersInOneBatch) {
+  VersionCase c;
+  c.num_rdma = 5;
+  c.compat = true;
+  c.rows = 20;
+  c.row_words = 40;
+  c.reads = 64;
+  c.updates = 24;
+  c.warps = 2;
+  c.batch = 16;
+  VersionCounts all;
+  for (c.seed = 1; c.seed <= 10; ++c.seed) {
+    const auto counts = run_version_case(*make(c), c);
+    ASSERT_TRUE(counts) << counts.error().message << "\n" << c;
+    EXPECT_EQ(counts->changing, 0u) << c;
+    all.again += counts->again;
+    all.newer += counts->newer;
+  }
+  EXPECT_GT(all.again, 0u) << "no reader met a writer";
+  EXPECT_GT(all.newer, 0u);
+}
+
 TEST(RowVersion, LayersThatDoNotFitAreNamed) {
   const auto table = *core::TableLayout::create(
       {{10, Bytes{64}}, {10, Bytes{8}}, {11, Bytes{8}}, {10, Bytes{4}}}, 2);

@@ -16,6 +16,7 @@
 namespace engram::gin_plugin::testing {
 
 /// Plays the GPU: writes descriptors into a context's ring and polls its counters and signals.
+/// Threads may share a context, as warps do: slots and tickets are handed out by atomic adds.
 class Gpu {
  public:
   Gpu(abi::DeviceHandle* handle, std::uint32_t context, std::uint32_t num_ranks)
@@ -26,7 +27,7 @@ class Gpu {
 
   void post(const Operation& op) {
     const std::uint64_t depth = std::uint64_t{1} << channel_->log_depth;
-    const std::uint64_t index = channel_->produced++;
+    const std::uint64_t index = std::atomic_ref(channel_->produced).fetch_add(1);
     while (index - load(channel_->consumed->value) >= depth) std::this_thread::yield();
     const bool owner = (index >> channel_->log_depth & 1) != 0;
     const DescriptorWords words = encode(op, owner);
@@ -39,13 +40,14 @@ class Gpu {
   /// flushAsync: the counter's value to wait for.
   std::uint64_t flush(std::uint32_t peer) {
     auto* tickets = reinterpret_cast<std::uint64_t*>(channel_ + 1);
+    const std::uint64_t ticket = std::atomic_ref(tickets[peer]).fetch_add(1);
     Operation op;
     op.code = OpCode::peer_flush;
     op.flags = kCounted | 1 << 2;
     op.peer = peer;
     op.counter = static_cast<std::uint16_t>(flush_counter(peer));
     post(op);
-    return ++tickets[peer];
+    return ticket + 1;
   }
   [[nodiscard]] std::uint64_t flushed(std::uint32_t peer) const {
     return counter(flush_counter(peer));

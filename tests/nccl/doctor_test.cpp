@@ -152,7 +152,39 @@ TEST(Doctor, WhatIsNoPluginSaysWhy) {
   const auto other = examine_plugin("NCCL_GIN_PLUGIN", "/lib/x86_64-linux-gnu/libm.so.6", 23203);
   EXPECT_EQ(other.problem, "it has no entry point ncclGinPlugin_v14 or _v13");
   const auto name = examine_plugin("NCCL_GIN_PLUGIN", "aws", 23203);
-  EXPECT_NE(name.problem.find("not a path"), std::string::npos);
+  EXPECT_EQ(name.problem, "") << "NCCL may well find it";
+  EXPECT_NE(name.remark.find("not a path"), std::string::npos);
+}
+
+// NCCL's own word for "use none" is no fault, and no plug-in either.
+TEST(Doctor, ThePluginNoneIsNoProblem) {
+  Report report = two_nodes(NCCL_GIN_TYPE_NONE, NCCL_GIN_TYPE_NONE);
+  report.environment["NCCL_GIN_PLUGIN"] = "none";
+  report.plugins = {examine_plugin("NCCL_GIN_PLUGIN", "none", 23203)};
+  diagnose(report);
+  for (const Advice& a : report.advice) {
+    EXPECT_TRUE(a.severity != Severity::problem || a.text.find("none") == std::string::npos)
+        << a.text;
+  }
+  EXPECT_FALSE(advises(report, "CUDA_MODULE_LOADING"));
+  EXPECT_TRUE(advises(report, "no plug-in instead of a NIC (NCCL_GIN_PLUGIN=/path/lib.so)"));
+  EXPECT_NE(to_text(report).find("NCCL is told to use no plug-in"), std::string::npos);
+}
+
+TEST(Doctor, OfTwoPluginVariablesItSaysWhichServes) {
+  Report both = two_nodes(NCCL_GIN_TYPE_PROXY, NCCL_GIN_TYPE_PROXY);
+  both.plugins.resize(2);
+  both.plugins[0].variable = "NCCL_GIN_PLUGIN";
+  both.plugins[1].variable = "NCCL_RMA_PLUGIN";
+  for (PluginFacts& p : both.plugins) p.path = "/p.so";
+  diagnose(both);
+  EXPECT_TRUE(advises(both, "NCCL_RMA_PLUGIN (GIN proxy) serves"));
+  both.environment["NCCL_GIN_TYPE"] = "4";
+  diagnose(both);
+  EXPECT_TRUE(advises(both, "NCCL_GIN_PLUGIN serves, by NCCL_GIN_TYPE=4"));
+  both.plugins[1].problem = "cannot be loaded";
+  diagnose(both);
+  EXPECT_FALSE(advises(both, "both plug-in variables"));
 }
 
 TEST(Doctor, AMachineWithoutGpuIsAReportNotAFailure) {
@@ -164,7 +196,10 @@ TEST(Doctor, AMachineWithoutGpuIsAReportNotAFailure) {
   diagnose(report);
   EXPECT_FALSE(report.usable());
   EXPECT_NE(report.nccl_problem.find("/no/such/libnccl.so.2"), std::string::npos);
-  EXPECT_NE(to_text(report).find("mlx5_0"), std::string::npos);
+  const std::string text = to_text(report);
+  EXPECT_NE(text.find("mlx5_0"), std::string::npos);
+  EXPECT_NE(text.find("driver   none that can be used, runtime "), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL     none that can be used, headers "), std::string::npos) << text;
   const auto json = to_json(report);
   EXPECT_EQ(json.at("usable"), false);
   EXPECT_EQ(json.at("nics").at(0).at("ports").at(1).at("state"), "1: DOWN");

@@ -1,8 +1,9 @@
-# Installs the build into a fresh folder, builds the example against it and checks what it prints.
+# Installs the build into a fresh folder, builds the example against it with the same generator, and
+# checks what it prints.
 file(REMOVE_RECURSE ${WORK})
 foreach(step
     "${CMAKE_COMMAND};--install;${BUILD};--prefix;${WORK}/prefix"
-    "${CMAKE_COMMAND};-S;${SOURCE};-B;${WORK}/build;-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DCMAKE_CXX_FLAGS=${FLAGS}"
+    "${CMAKE_COMMAND};-G;${GENERATOR};-DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM};-S;${SOURCE};-B;${WORK}/build;-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DCMAKE_CXX_FLAGS=${FLAGS}"
     "${CMAKE_COMMAND};--build;${WORK}/build")
   execute_process(COMMAND ${step} OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE status)
   if(NOT status EQUAL 0)

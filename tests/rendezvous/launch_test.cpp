@@ -1,4 +1,5 @@
 #include "engram/rendezvous/launch.hpp"
+#include "engram/rendezvous/rank_output.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -235,9 +236,34 @@ TEST(Output, OneRankAloneHasNoPrefix) {
   for (const auto& [num_ranks, expected] :
        {std::pair{1u, "a line\n"}, std::pair{2u, "[0] a line\n"}}) {
     ::testing::internal::CaptureStdout();
-    prefixed_output(num_ranks)(Rank{0}, false, "a line");
+    RankOutput output(num_ranks);
+    output(Rank{0}, false, "a line");
     EXPECT_EQ(::testing::internal::GetCapturedStdout(), expected);
   }
+}
+
+// The first cause once; of what the other ranks say of it only their number.
+TEST(Output, TheSameMessageOfManyRanksIsToldOnceAndCounted) {
+  ::testing::internal::CaptureStderr();
+  RankOutput output(80);
+  output(Rank{0}, true, "engram: error: device 0: no memory");
+  for (std::uint32_t r = 1; r < 80; ++r) {
+    output(Rank{r}, true,
+           fmt::format("engram: error: rank 0, which serves, was lost (rank {})", r));
+  }
+  for (const std::uint32_t r : {3u, 3u, 5u}) {
+    output(Rank{r}, true, "engram: error: out of range");
+    output(Rank{r}, true, "a stranger's line");
+  }
+  output.finish();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "[0] engram: error: device 0: no memory\n"
+            "[1] engram: error: rank 0, which serves, was lost (rank 1)\n"
+            "[3] engram: error: out of range\n[3] a stranger's line\n"
+            "[3] engram: error: out of range\n[3] a stranger's line\n"
+            "[5] a stranger's line\n"
+            "[78 more ranks] engram: error: rank 0, which serves, was lost (rank 1)\n"
+            "[1 more rank] engram: error: out of range\n");
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // Runs one function on every rank of a job, each rank a thread with its own sockets.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -28,6 +31,17 @@ inline Options impatient() {
   options.operation_limit = std::chrono::milliseconds(600);
   return options;
 }
+
+/// Collects what the ranks saw, whichever thread they run on.
+template <class T>
+struct Gathered {
+  std::mutex mutex;
+  std::map<std::uint32_t, T> by_rank;
+  void set(Rank rank, T value) {
+    const std::lock_guard lock(mutex);
+    by_rank.insert_or_assign(rank.value, std::move(value));
+  }
+};
 
 /// Calls `body(rank, joined)` on `num_ranks` threads; `change` may alter an identity before it
 /// joins.

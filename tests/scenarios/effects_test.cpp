@@ -39,6 +39,42 @@ TEST(Links, AreMeasuredWhileTheFetchRuns) {
   }
 }
 
+// Zipfian indices name rows again and again: read once they move fewer bytes in less time, and
+// every place still gets its row.
+TEST(Dedup, RepeatedRowsAreReadOnceAndAllPlacesAreRight) {
+  const std::string zipf =
+      "--set 'fetch.workload=\"zipf\"' --set fetch.exponent=1.2 --set run.repeat=1 "
+      "--set fetch.tokens=128 ";
+  for (const char* backend : {"sim", "loopback"}) {
+    const std::string on = zipf + "--backend " + backend;
+    const Json all = run("quickstart", on),
+               once = run("quickstart", on + " --set fetch.dedup=true");
+    EXPECT_LT(once.at("payload_bytes").get<double>(), 0.8 * all.at("payload_bytes").get<double>());
+    if (std::string_view(backend) == "sim") {
+      EXPECT_LT(time_us(once), time_us(all));
+    }
+  }
+}
+
+TEST(Dedup, ThePlanCountsTheRowsThatAreRead) {
+  const std::string sets = " --set 'fetch.workload=\"zipf\"' --set fetch.exponent=1.2";
+  const Ended without = engram("plan " + scenario("quickstart") + sets);
+  EXPECT_EQ(without.out.find("rows read once"), std::string::npos);
+  const Ended plan = engram("plan " + scenario("quickstart") + sets + " --set fetch.dedup=true");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_NE(plan.out.find("rows read once"), std::string::npos) << plan.out;
+  EXPECT_NE(plan.out.find("that rank 0 asks for"), std::string::npos) << plan.out;
+}
+
+TEST(HostThreads, AreRefusedWhereNoGpuIsServed) {
+  const Ended ended = engram("run " + scenario("quickstart") + " --set fetch.assist_threads=16");
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_NE(ended.err.find("key 'fetch.assist_threads': 16 is not available on the sim backend; "
+                           "accepted: 0"),
+            std::string::npos)
+      << ended.err;
+}
+
 TEST(Lanes, WeightsShareAWireThreeToOneAndGiveAllToOneAlone) {
   const std::string small = "--set fetch.tokens=512 ";
   const double alone = run("lanes_weighted", small + "--set 'background=[]'").at("logical_gbps");

@@ -32,6 +32,16 @@ TEST_F(Cli, WrongUseIsBadInput) {
   }
 }
 
+TEST_F(Cli, AWordThatIsNoCommandIsNamedWithThoseThereAre) {
+  EXPECT_EQ(engram("bench nosuch").err,
+            "engram: error: engram bench: 'nosuch' is none of its commands; there are: fetch\n");
+  EXPECT_EQ(engram("bench").err,
+            "engram: error: engram bench: a command is missing; there are: fetch\n");
+  EXPECT_NE(engram("frobnicate")
+                .err.find("engram: 'frobnicate' is none of its commands; there are: run, plan, "),
+            std::string::npos);
+}
+
 TEST_F(Cli, ExitStatusOfARun) {
   const auto scenario = file("s.toml", "[fetch]\ntokens = 4\n");
   EXPECT_EQ(engram("run " + scenario).status, 0);

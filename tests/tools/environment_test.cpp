@@ -44,8 +44,22 @@ TEST(Environment, IsReadByName) {
   EXPECT_FALSE(e->host.gin);
   ASSERT_TRUE(e->job);
   EXPECT_EQ(e->job->rank, Rank{3});
-  EXPECT_EQ(e->job->address, "node0:29500");
-  EXPECT_EQ(e->job->launcher, "torchrun");
+  EXPECT_EQ(e->job->launcher, rendezvous::Launcher::torchrun);
+  EXPECT_FALSE(e->host.nccl_newer);
+  EXPECT_TRUE(environment_of({{"ENGRAM_NCCL_NEWER", "on"}})->host.nccl_newer);
+}
+
+// What the tools take for a job and what joins it come from one table: also PMI and Slurm's steps.
+TEST(Environment, KnowsEveryLauncherOfTheRendezvous) {
+  for (const auto& names : rendezvous::launcher_variables()) {
+    const auto e =
+        environment_of({{std::string(names.rank), "1"}, {std::string(names.num_ranks), "2"}});
+    ASSERT_TRUE(e && e->job) << names.rank;
+    EXPECT_EQ(e->job->launcher, names.launcher);
+    EXPECT_EQ(e->job->rank, Rank{1});
+    const auto half = environment_of({{std::string(names.rank), "1"}});
+    EXPECT_TRUE(half && !half->job) << "a simulation runs all the same";
+  }
 }
 
 TEST(Environment, RefusesWhatItDoesNotKnow) {
@@ -54,7 +68,7 @@ TEST(Environment, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(environment_of({{"ENGRAM_GIN", "maybe"}}).error().message,
             "environment variable ENGRAM_GIN: \"maybe\"; accepted: on, off");
   EXPECT_EQ(environment_of({{"SLURM_PROCID", "4"}, {"SLURM_NTASKS", "4"}}).error().message,
-            "environment variable SLURM_PROCID: rank 4 of 4 (SLURM_NTASKS)");
+            "environment variable: SLURM_PROCID='4' is not a number below 4");
 }
 
 }  // namespace

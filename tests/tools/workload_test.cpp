@@ -71,6 +71,22 @@ RC_GTEST_PROP(Workload, StaysInRangeAndRepeats, ()) {
   RC_CLASSIFY(kind == WorkloadKind::ngram, "ngram");
 }
 
+// What is left is every row of a layer once, each in its first place.
+RC_GTEST_PROP(Workload, WithoutRepeatsEachRowOfALayerIsLeftOnce, ()) {
+  IndexBatch batch{2, *rc::gen::inRange<std::uint32_t>(0, 20), 3, {}};
+  batch.rows = *rc::gen::container<std::vector<std::int64_t>>(
+      std::size_t{6} * batch.tokens, rc::gen::inRange<std::int64_t>(-1, 12));
+  const IndexBatch once = without_repeats(batch);
+  RC_ASSERT(once.rows.size() == batch.rows.size());
+  for (std::uint32_t l = 0; l < 2; ++l) {
+    std::set<std::int64_t> seen{-1};
+    for (std::size_t i = 0; i < batch.layer(LayerIndex{l}).size(); ++i) {
+      const auto row = batch.layer(LayerIndex{l})[i];
+      RC_ASSERT(once.layer(LayerIndex{l})[i] == (seen.insert(row).second ? row : -1));
+    }
+  }
+}
+
 TEST(Workload, RanksRepeatsAndSeedsDiffer) {
   for (const auto kind : {WorkloadKind::uniform, WorkloadKind::zipf, WorkloadKind::ngram}) {
     auto s = small(kind);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <utility>
 
 namespace engram::tools {
 namespace {
@@ -21,20 +22,11 @@ constexpr Variable kNic{"ENGRAM_NIC", "a device name", "the one NIC to use, such
 constexpr Variable kLog{"ENGRAM_LOG", "error, warning, info, debug",
                         "what is logged to standard error; default warning"};
 constexpr Variable kNccl{"ENGRAM_NCCL_LIBRARY", "a path", "the libnccl.so.2 to load"};
+constexpr Variable kNewerNccl{"ENGRAM_NCCL_NEWER", "on, off",
+                              "on: also an NCCL newer than the headers of the build, of the same "
+                              "major version; not measured"};
 constexpr Variable kCache{"ENGRAM_KERNEL_CACHE", "a folder", "keeps compiled kernels"};
-constexpr std::array kVariables{kServiceLevel, kGin, kNic, kLog, kNccl, kCache};
-
-/// How each launcher tells a process its place.
-struct Launcher {
-  std::string_view name;
-  const char *rank, *num_ranks, *address, *port;
-};
-constexpr std::array kLaunchers{
-    Launcher{"engram launch", "ENGRAM_RANK", "ENGRAM_NUM_RANKS", "ENGRAM_RENDEZVOUS", nullptr},
-    Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr, nullptr},
-    Launcher{"torchrun", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", nullptr, nullptr},
-};
+constexpr std::array kVariables{kServiceLevel, kGin, kNic, kLog, kNccl, kNewerNccl, kCache};
 
 std::string value_of(const GetVariable& get, const char* name) {
   const char* text = name ? get(name) : nullptr;
@@ -51,25 +43,21 @@ Result<std::uint32_t> whole_number(const char* name, const std::string& text, st
   return value;
 }
 
-Result<std::optional<JobPlace>> read_job(const GetVariable& get) {
-  for (const auto& launcher : kLaunchers) {
-    const auto rank_text = value_of(get, launcher.rank);
-    const auto count_text = value_of(get, launcher.num_ranks);
-    if (rank_text.empty() || count_text.empty()) continue;
-    const auto rank = whole_number(launcher.rank, rank_text, 65535);
-    if (!rank) return tl::unexpected(rank.error());
-    const auto count = whole_number(launcher.num_ranks, count_text, 65536);
-    if (!count) return tl::unexpected(count.error());
-    if (*rank >= *count) {
-      return fail(ErrorCode::invalid_argument, "environment variable ", launcher.rank, ": rank ",
-                  *rank, " of ", *count, " (", launcher.num_ranks, ")");
-    }
-    JobPlace place{Rank{*rank}, *count, value_of(get, launcher.address), launcher.name};
-    if (const auto port = value_of(get, launcher.port); !port.empty())
-      place.address += fmt::format(":{}", port);
-    return place;
+/// Where ranks meet that a launcher tells nothing else; see rendezvous/identity.hpp.
+std::string_view meeting_of(rendezvous::Launcher launcher) {
+  switch (launcher) {
+    case rendezvous::Launcher::engram_launch:
+      return "`ENGRAM_RENDEZVOUS`";
+    case rendezvous::Launcher::torchrun:
+      return "`MASTER_ADDR` `MASTER_PORT`";
+    case rendezvous::Launcher::slurm:
+      return "`SLURM_STEP_NODELIST`, `SLURM_JOB_NODELIST`";
+    case rendezvous::Launcher::single:
+    case rendezvous::Launcher::open_mpi:
+    case rendezvous::Launcher::pmi:
+      break;
   }
-  return std::nullopt;
+  return "";
 }
 
 }  // namespace
@@ -81,12 +69,15 @@ Result<Environment> read_environment(const GetVariable& get) {
     if (!level) return tl::unexpected(level.error());
     environment.service_level = *level;
   }
-  if (const auto text = value_of(get, kGin.name); !text.empty()) {
+  for (const auto& [variable, into] : {std::pair{kGin, &environment.host.gin},
+                                       std::pair{kNewerNccl, &environment.host.nccl_newer}}) {
+    const auto text = value_of(get, variable.name);
+    if (text.empty()) continue;
     if (text != "on" && text != "off") {
-      return fail(ErrorCode::invalid_argument, "environment variable ", kGin.name, ": \"", text,
-                  "\"; accepted: ", kGin.accepted);
+      return fail(ErrorCode::invalid_argument, "environment variable ", variable.name, ": \"", text,
+                  "\"; accepted: ", variable.accepted);
     }
-    environment.host.gin = text == "on";
+    *into = text == "on";
   }
   if (const auto text = value_of(get, kLog.name); !text.empty()) {
     constexpr std::array<std::string_view, 4> kLevels{"error", "warning", "info", "debug"};
@@ -101,8 +92,11 @@ Result<Environment> read_environment(const GetVariable& get) {
   environment.host.nic = value_of(get, kNic.name);
   environment.host.nccl_library = value_of(get, kNccl.name);
   environment.host.kernel_cache = value_of(get, kCache.name);
-  auto job = read_job(get);
-  if (!job) return tl::unexpected(job.error());
+  const auto job = rendezvous::job_place([&get](std::string_view name) {
+    const char* text = get(std::string(name).c_str());
+    return text != nullptr ? std::optional<std::string>(text) : std::nullopt;
+  });
+  if (!job) return within(job.error(), "environment variable");
   environment.job = *job;
   return environment;
 }
@@ -120,13 +114,9 @@ std::string environment_reference() {
   text +=
       "\nWhich process of a job this is comes from its launcher; the first whose rank and size are "
       "set counts.\n\n| launcher | rank | ranks | where they meet |\n|---|---|---|---|\n";
-  for (const auto& launcher : kLaunchers) {
-    const auto quoted = [](const char* name) {
-      return name ? fmt::format("`{}`", name) : std::string();
-    };
-    text += fmt::format("| {} | {} | {} | {}{}{} |\n", launcher.name, quoted(launcher.rank),
-                        quoted(launcher.num_ranks), quoted(launcher.address),
-                        launcher.port ? " " : "", quoted(launcher.port));
+  for (const auto& names : rendezvous::launcher_variables()) {
+    text += fmt::format("| {} | `{}` | `{}` | {} |\n", name_of(names.launcher), names.rank,
+                        names.num_ranks, meeting_of(names.launcher));
   }
   text +=
       "\n`engram launch` also sets `ENGRAM_LOCAL_RANK`, `ENGRAM_NUM_LOCAL_RANKS` (rank and ranks "

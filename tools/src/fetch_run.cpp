@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <unordered_map>
 
 #include "engram/core/row_pattern.hpp"
 #include "random.hpp"
@@ -27,6 +28,21 @@ core::SegmentFunction generated_rows(const core::TableLayout& table, core::RowPa
                    out.subspan(at, std::min<std::size_t>(place.row_bytes, out.size() - at)));
     }
   };
+}
+
+/// Puts every row of `rows` that `read` leaves out where its first place has it: in `got`, rows of
+/// `row` bytes.
+void scatter_repeats(std::span<const std::int64_t> rows, std::span<const std::int64_t> read,
+                     std::uint64_t row, std::vector<std::byte>& got) {
+  std::unordered_map<std::int64_t, std::size_t> first;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < 0) continue;
+    if (read[i] == rows[i]) {
+      first.emplace(rows[i], i);
+    } else {
+      std::memcpy(&got[i * row], &got[first.at(rows[i]) * row], row);
+    }
+  }
 }
 
 std::vector<std::uint32_t> wait_order(const Scenario& scenario, std::uint32_t layers, Rank rank,
@@ -102,7 +118,6 @@ Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& pl
   if (section.scales == ScaleStore::sharded) {
     return refuse("table.scales", "sharded", "replicated, in_row");
   }
-  if (scenario.fetch.dedup) return refuse("fetch.dedup", "true", "false");
 
   std::vector<core::LayerShape> layers;
   for (const std::uint64_t rows : section.rows_of_layers(platform.grid.num_ranks())) {
@@ -120,7 +135,13 @@ Result<FetchSetup> make_fetch_setup(const Scenario& scenario, const Platform& pl
                        scenario.fetch.sms};
   options.largest = {table->num_layers(), scenario.fetch.tokens, scenario.fetch.entries_per_token};
   const Bytes all = platform.grid.num_ranks() * table->segment_bytes();
-  const bool gpu = scenario.run.backend == "nccl";  // whose loads need memory
+  const bool gpu = scenario.run.backend == "nccl";
+  // There the planner reads rows once by itself, where that pays.
+  if (gpu && scenario.fetch.dedup) return refuse("fetch.dedup", "true", "false");
+  if (!gpu && scenario.fetch.assist_threads > 0) {
+    return refuse("fetch.assist_threads", std::to_string(scenario.fetch.assist_threads), "0");
+  }
+  // A GPU's loads need memory.
   if (gpu && section.contents == RowContents::generated) {
     return refuse("table.contents", "generated", "auto, stored");
   }
@@ -199,16 +220,17 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
                                  std::uint32_t repeat) {
   const Rank rank = transport.rank();
   const Nanos limit = scenario_.run.deadline;
-  IndexBatch batch = workload_.draw(rank, repeat);
+  const IndexBatch batch = workload_.draw(rank, repeat);
+  const IndexBatch read = scenario_.fetch.dedup ? without_repeats(batch) : batch;
   const core::IndexShape shape{batch.layers, batch.tokens, batch.entries};
   RankSample& sample = measured_.samples[repeat][rank.value];
-  if (repeat == 0) count_served(table, batch);
+  if (repeat == 0) count_served(table, read);
 
   mark_measured(true);
   sample.start = transport.now();
-  auto fetch = table.fetch(shape, batch.rows);
+  auto fetch = table.fetch(shape, read.rows);
   if (!fetch) return tl::unexpected(fetch.error());
-  if (stream_) stream_->expect(rank, table, *fetch, batch);
+  if (stream_) stream_->expect(rank, table, *fetch, read);
   {
     const std::lock_guard lock(shared_);
     measured_.plan = fetch->plan();
@@ -229,7 +251,7 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
   sample.ended = true;
   mark_measured(false);
   if (scenario_.run.check) {
-    if (auto right = check_rows(table, *fetch, batch, rank); !right) return right;
+    if (auto right = check_rows(table, *fetch, batch, read, rank); !right) return right;
   }
   return table.finish(std::move(*fetch), limit);
 }
@@ -266,7 +288,7 @@ Result<void> FetchRun::take_samples(const std::vector<std::vector<std::byte>>& b
 }
 
 Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fetch& fetch,
-                                  const IndexBatch& batch, Rank rank) {
+                                  const IndexBatch& batch, const IndexBatch& read, Rank rank) {
   if (stream_) {
     if (stream_->missing(rank) == 0) return {};
     return fail(ErrorCode::wrong_bytes, stream_->missing(rank), " rows did not arrive");
@@ -277,7 +299,8 @@ Result<void> FetchRun::check_rows(const core::EngramTable& table, const core::Fe
     const std::uint64_t row = table.layout().place(layer).row_bytes;
     const auto rows = batch.layer(layer);
     std::vector<std::byte> got(rows.size() * row);
-    if (auto read = table.read(fetch, layer, got); !read) return read;
+    if (auto taken = table.read(fetch, layer, got); !taken) return taken;
+    if (scenario_.fetch.dedup) scatter_repeats(rows, read.layer(layer), row, got);
     for (std::uint64_t i = 0; i < rows.size(); ++i) {
       if (pattern.matches(layer, rows[i], std::span(got).subspan(i * row, row))) continue;
       return fail(ErrorCode::wrong_bytes, "layer ", l, ", token ", i / batch.entries, ", slot ",

@@ -86,7 +86,7 @@ class FetchRun {
   [[nodiscard]] Result<void> one_fetch(core::EngramTable& table, core::Transport& transport,
                                        std::uint32_t repeat);
   [[nodiscard]] Result<void> check_rows(const core::EngramTable& table, const core::Fetch& fetch,
-                                        const IndexBatch& batch, Rank rank);
+                                        const IndexBatch& batch, const IndexBatch& read, Rank rank);
   void mark_measured(bool begins);
   void count_served(const core::EngramTable& table, const IndexBatch& batch);
 

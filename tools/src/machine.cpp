@@ -1,10 +1,12 @@
 #include "engram/tools/machine.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
 #include "engram/rendezvous/launch.hpp"
+#include "engram/rendezvous/rank_output.hpp"
 #include "gin_plugin_choice.hpp"
 #ifdef ENGRAM_HAVE_CUDA
 #include "engram/bench/bench_fetch.hpp"
@@ -31,8 +33,10 @@ Result<int> launch_job(std::uint32_t num_ranks, const std::vector<std::string>& 
     options.environment.push_back(name + "=" + value);
   }
   if (!plugin.said.empty()) explain(plugin.said);
-  options.sink = rendezvous::prefixed_output(options.num_ranks);
+  rendezvous::RankOutput output(options.num_ranks);
+  options.sink = std::ref(output);
   const auto outcome = rendezvous::launch_local(options);
+  output.finish();
   if (!outcome) return tl::unexpected(outcome.error());
   if (outcome->exit_status != 0) explain(outcome->explanation);
   return outcome->exit_status;
@@ -68,7 +72,7 @@ Result<MachineReport> examine_machine(const Environment& environment) {
 #else
 Result<MachineReport> examine_machine(const Environment&) {
   return fail(ErrorCode::unsupported, "this build has no nccl backend: it was made without nvcc ",
-              "or NCCL; sim and loopback run everywhere");
+              "or NCCL, and cmake said what to install; sim and loopback run everywhere");
 }
 #endif
 
@@ -147,7 +151,8 @@ Result<BenchOutcome> bench_fetch(const BenchRequest& request,
 #else
 Result<BenchOutcome> bench_fetch(const BenchRequest&, const Environment&,
                                  const std::function<void(std::string_view)>&) {
-  return fail(ErrorCode::unsupported, "this build has no CUDA kernels: it was made without nvcc");
+  return fail(ErrorCode::unsupported, "this build has no CUDA kernels: it was made without nvcc, ",
+              "and cmake said what to install");
 }
 #endif
 

@@ -19,6 +19,7 @@ nccl::Environment nccl_variables(const HostOptions& host) {
 nccl::LibraryOptions nccl_library(const HostOptions& host) {
   nccl::LibraryOptions options;
   if (!host.nccl_library.empty()) options.path = host.nccl_library;
+  options.accept_newer = host.nccl_newer;
   return options;
 }
 
@@ -39,6 +40,7 @@ Result<MadeBackend> make_nccl_backend(const Scenario& scenario, const Platform& 
   options.device = static_cast<int>(identity->local_rank);
   options.library = nccl_library(host);
   options.settings = *settings;
+  options.transport.assist_threads = static_cast<int>(scenario.fetch.assist_threads);
   options.device_options.use_network = host.gin;
   options.device_options.traffic_class = static_cast<int>(scenario.cluster.network.service_level);
   if (identity->num_ranks == 1) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "engram/tools/run.hpp"
 #include "explain.hpp"
 #include "fetch_run.hpp"
@@ -66,7 +68,19 @@ Result<PlanResult> plan_scenario(const Scenario& scenario) {
   auto router = core::make_router(platform->grid, Rank{0}, setup->options.placement, setup->table,
                                   *window, paths, setup->options.compat);
   if (!router) return tl::unexpected(router.error());
-  const IndexBatch batch = workload->draw(Rank{0});
+  const IndexBatch drawn = workload->draw(Rank{0});
+  const IndexBatch batch = scenario.fetch.dedup ? without_repeats(drawn) : drawn;
+  if (scenario.fetch.dedup) {
+    const auto num_rows = [](const IndexBatch& of) {
+      return std::ranges::count_if(of.rows, [](std::int64_t row) { return row >= 0; });
+    };
+    result.lines.push_back(line("fetch", "rows read once", static_cast<double>(num_rows(batch)), "",
+                                fmt::format("of {} that rank 0 asks for", num_rows(drawn))));
+  }
+  if (scenario.fetch.assist_threads > 0) {
+    result.lines.push_back(line("fetch", "assist threads", scenario.fetch.assist_threads, "",
+                                "gather host rows where the planner finds that they pay"));
+  }
   std::uint64_t reads[core::kNumPaths] = {};
   for (std::uint32_t l = 0; l < batch.layers; ++l) {
     for (const std::int64_t row : batch.layer(LayerIndex{l})) {

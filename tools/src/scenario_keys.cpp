@@ -218,7 +218,11 @@ void add_fetch(std::vector<Key<S>>& keys) {
   keys.push_back(planned("fetch.sms", fetch(&FetchSection::sms), 1024,
                          "SMs that load rows; at most those of the GPU"));
   keys.push_back(toggle<S>("fetch.dedup", fetch(&FetchSection::dedup),
-                           "read a row once a fetch and scatter it"));
+                           "read a row that a layer's fetch names again only once; copying it to "
+                           "its other places is not timed; sim and loopback"));
+  keys.push_back(count<S>("fetch.assist_threads", fetch(&FetchSection::assist_threads), 0, 1024,
+                          "host threads that gather host rows where the planner finds that they "
+                          "pay; nccl alone"));
   keys.push_back(choice<S>("fetch.wait_order", fetch(&FetchSection::wait_order),
                            "in which order layers are waited for"));
   keys.push_back(choice<S>("fetch.workload", fetch(&FetchSection::workload),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "ngram.hpp"
@@ -170,6 +172,18 @@ IndexBatch Workload::draw(Rank rank, std::uint32_t repeat) const {
     s.change(rank, repeat, layer, std::span(batch.rows).last(count));
   }
   return batch;
+}
+
+IndexBatch without_repeats(const IndexBatch& batch) {
+  IndexBatch once = batch;
+  const std::size_t size = std::size_t{batch.tokens} * batch.entries;
+  for (std::uint32_t l = 0; l < batch.layers; ++l) {
+    std::unordered_set<std::int64_t> seen;
+    for (std::int64_t& row : std::span(once.rows).subspan(l * size, size)) {
+      if (row >= 0 && !seen.insert(row).second) row = -1;
+    }
+  }
+  return once;
 }
 
 }  // namespace engram::tools

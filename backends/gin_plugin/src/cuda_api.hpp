@@ -57,6 +57,24 @@ struct CudaApi {
                                  CUmemcpyAttributes*, std::size_t*, std::size_t, CUstream);
 };
 
+/// Makes a context current on this thread for the guard's life. Whoever closes a communicator may
+/// do it on a thread that has none, where the driver frees nothing.
+class InContext {
+ public:
+  InContext(const CudaApi& api, CUcontext context)
+      : api_(api), pushed_(api.ctx_push_current(context) == CUDA_SUCCESS) {}
+  ~InContext() {
+    CUcontext popped = nullptr;
+    if (pushed_) api_.ctx_pop_current(&popped);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  const CudaApi& api_;
+  bool pushed_;
+};
+
 /// Errors: unsupported without libcuda.so.1 or when a function is missing, which is named.
 [[nodiscard]] Result<CudaApi> load_cuda_api();
 

@@ -35,6 +35,7 @@ class CudaDevice final : public Device {
              CUdevice device)
       : api_(std::move(api)), policy_(policy), context_(context), device_(device) {}
   ~CudaDevice() override {
+    const InContext current(*api_, context_);
     if (stream_ != nullptr) api_->stream_destroy(stream_);
   }
 
@@ -62,8 +63,10 @@ class CudaDevice final : public Device {
                     fmt::format("pinning {} bytes", size.count));
     if (!ok) return tl::unexpected(ok.error());
     std::fill_n(static_cast<std::byte*>(data), size.count, std::byte{0});
-    return Block(static_cast<std::byte*>(data),
-                 [api = api_](std::byte* p) { api->mem_free_host(p); });
+    return Block(static_cast<std::byte*>(data), [api = api_, context = context_](std::byte* p) {
+      const InContext current(*api, context);
+      api->mem_free_host(p);
+    });
   }
 
   Result<std::function<void()>> pin(std::span<std::byte> memory) override {
@@ -71,8 +74,10 @@ class CudaDevice final : public Device {
         *api_, api_->mem_host_register(memory.data(), memory.size(), CU_MEMHOSTREGISTER_PORTABLE),
         fmt::format("pinning {} shared bytes", memory.size()));
     if (!ok) return tl::unexpected(ok.error());
-    return std::function<void()>(
-        [api = api_, data = memory.data()] { api->mem_host_unregister(data); });
+    return std::function<void()>([api = api_, context = context_, data = memory.data()] {
+      const InContext current(*api, context);
+      api->mem_host_unregister(data);
+    });
   }
 
   Result<Block> allocate(Bytes size) override {
@@ -80,8 +85,10 @@ class CudaDevice final : public Device {
     auto ok = check(*api_, api_->mem_alloc(&data, size.count),
                     fmt::format("allocating {} bytes", size.count));
     if (!ok) return tl::unexpected(ok.error());
-    Block block(reinterpret_cast<std::byte*>(data),
-                [api = api_](std::byte* p) { api->mem_free(address(p)); });
+    Block block(reinterpret_cast<std::byte*>(data), [api = api_, context = context_](std::byte* p) {
+      const InContext current(*api, context);
+      api->mem_free(address(p));
+    });
     ok = check(*api_, api_->memset_d8_async(data, 0, size.count, stream_), "clearing memory");
     if (ok) ok = check(*api_, api_->stream_synchronize(stream_), "clearing memory");
     if (!ok) return tl::unexpected(ok.error());
@@ -187,7 +194,11 @@ Result<std::unique_ptr<Mapping>> CudaDevice::map(const ExportedSegment& segment)
 Result<std::unique_ptr<Device>> make_cuda_device(const EnginePolicy& policy) {
   auto loaded = load_cuda_api();
   if (!loaded) return tl::unexpected(loaded.error());
-  auto api = std::make_shared<const CudaApi>(*loaded);
+  return make_cuda_device(std::make_shared<const CudaApi>(*loaded), policy);
+}
+
+Result<std::unique_ptr<Device>> make_cuda_device(std::shared_ptr<const CudaApi> api,
+                                                 const EnginePolicy& policy) {
   CUcontext context = nullptr;
   CUdevice device = 0;
   auto ok = check(*api, api->ctx_get_current(&context), "asking for the CUDA context");

@@ -45,6 +45,8 @@ class CudaEngine final : public Engine {
       : api_(std::move(api)), policy_(policy), avoidance_(std::move(avoidance)) {}
 
   ~CudaEngine() override {
+    if (app_context_ == nullptr) return;  // nothing was made
+    const InContext current(*api_, app_context_);
     if (copy_stream_ != nullptr) {
       api_->stream_synchronize(copy_stream_);
       api_->stream_destroy(copy_stream_);
@@ -126,11 +128,13 @@ Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   // A revoked kernel keeps its slot until it has run; at most `slots` of them exist, plus one that
   // tries the application's context again.
   slots_.resize(2 * policy_.slots + 2);
+  auto ok = check(*api_, api_->ctx_get_current(&app_context_), "asking for the context");
+  if (!ok) return ok;
   const std::size_t copy_bytes = policy_.slot_copies * sizeof(Copy);
   const std::size_t slot_bytes = copy_bytes + sizeof(BatchControl);
-  auto ok = check(
-      *api_, api_->mem_host_alloc(&pinned_, slots_.size() * slot_bytes, CU_MEMHOSTALLOC_PORTABLE),
-      "pinning batch slots");
+  ok = check(*api_,
+             api_->mem_host_alloc(&pinned_, slots_.size() * slot_bytes, CU_MEMHOSTALLOC_PORTABLE),
+             "pinning batch slots");
   if (!ok) return ok;
   std::memset(pinned_, 0, slots_.size() * slot_bytes);
   auto* at = static_cast<std::byte*>(pinned_);
@@ -141,8 +145,6 @@ Result<void> CudaEngine::set_up(std::shared_ptr<OwnContext> own) {
   }
   // Copies run in a context of their own: behind a blocked kernel of the application's context even
   // the copy engine waits, since both share that context's queues.
-  ok = check(*api_, api_->ctx_get_current(&app_context_), "asking for the context");
-  if (!ok) return ok;
   second_context_ = own->get();
   auto second = CudaLane::create(api_, std::move(own), slots_.size());
   if (!second) return tl::unexpected(second.error());

@@ -16,6 +16,10 @@ struct Avoidance {
   std::atomic<int> backoff{0};            ///< 0..6: avoid_time << backoff
 };
 
+/// make_cuda_device with a driver that is given.
+[[nodiscard]] Result<std::unique_ptr<Device>> make_cuda_device(std::shared_ptr<const CudaApi> api,
+                                                               const EnginePolicy& policy);
+
 /// The application's context is current; `own` is shared by the device's engines.
 [[nodiscard]] Result<std::unique_ptr<Engine>> make_cuda_engine(
     std::shared_ptr<const CudaApi> api, std::shared_ptr<OwnContext> own, const EnginePolicy& policy,

@@ -53,6 +53,12 @@ Result<std::unique_ptr<CudaLane>> CudaLane::create(std::shared_ptr<const CudaApi
   lane->api_ = std::move(api);
   lane->own_ = std::move(own);
   Result<void> ok;
+  if (lane->own_) {
+    lane->context_ = lane->own_->get();
+  } else {
+    ok = check(*lane->api_, lane->api_->ctx_get_current(&lane->context_), "asking for the context");
+    if (!ok) return tl::unexpected(ok.error());
+  }
   lane->inside([&] {
     ok = lane->set_up(slots);
     return CUDA_SUCCESS;

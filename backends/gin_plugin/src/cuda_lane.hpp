@@ -38,15 +38,11 @@ class CudaLane {
                                                                 std::size_t slots);
   ~CudaLane();
 
-  /// Runs driver calls with this lane's context current; the application's is already.
+  /// Runs driver calls with this lane's context current.
   template <class Work>
   CUresult inside(Work work) const {
-    if (!own_) return work();
-    api_->ctx_push_current(own_->get());
-    const CUresult result = work();
-    CUcontext popped = nullptr;
-    api_->ctx_pop_current(&popped);
-    return result;
+    const InContext current(*api_, context_);
+    return work();
   }
 
   /// Starts the copy kernel (or the add kernel) on `count` list entries; never waits.
@@ -60,6 +56,7 @@ class CudaLane {
 
   std::shared_ptr<const CudaApi> api_;
   std::shared_ptr<OwnContext> own_;  ///< null: the application's context
+  CUcontext context_ = nullptr;
   CUmodule module_ = nullptr;
   CUfunction copy_ = nullptr;
   CUfunction add_ = nullptr;

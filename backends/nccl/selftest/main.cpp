@@ -10,11 +10,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 
 #include "checks.hpp"
 #include "engram/nccl/doctor.hpp"
 #include "engram/rendezvous/launch.hpp"
+#include "engram/rendezvous/rank_output.hpp"
 
 extern char** environ;
 
@@ -168,8 +170,10 @@ int launch(const Arguments& arguments, char** argv, bool reuse) {
   }
   if (reuse) options.environment.push_back(std::string(kReuse) + "1");
   options.limit = std::chrono::milliseconds(static_cast<std::int64_t>(arguments.limit_s * 1000));
-  options.sink = rendezvous::prefixed_output(options.num_ranks);
+  rendezvous::RankOutput output(options.num_ranks);
+  options.sink = std::ref(output);
   const auto outcome = rendezvous::launch_local(options);
+  output.finish();
   if (!outcome) return std::cerr << outcome.error().message << "\n", 1;
   if (outcome->exit_status != 0) std::cerr << outcome->explanation << "\n";
   return outcome->exit_status;

@@ -1,5 +1,6 @@
 #include "engram/nccl/doctor.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace engram::nccl {
@@ -58,9 +59,13 @@ std::vector<std::string> why_no_gin(const Report& report) {
           "device {} has no GPUDirect RDMA with virtual memory management", device.index));
     }
   }
-  const bool plugin = get(env, "NCCL_GIN_PLUGIN") || get(env, "NCCL_RMA_PLUGIN");
+  const auto names_one = [&](const char* variable) {
+    const auto value = get(env, variable);
+    return value && *value != "none";
+  };
+  const bool plugin = names_one("NCCL_GIN_PLUGIN") || names_one("NCCL_RMA_PLUGIN");
   if (report.nics.empty() && !plugin) {
-    const bool nearby = !report.plugins.empty();
+    const bool nearby = !report.plugins.empty() && !report.plugins.front().none;
     reasons.push_back(fmt::format("no plug-in instead of a NIC (NCCL_GIN_PLUGIN={}{})",
                                   nearby ? report.plugins.front().path : "/path/lib.so",
                                   nearby ? ", which `engram launch` sets" : ""));
@@ -77,8 +82,8 @@ std::string served_by(const Report& report, ncclGinType_t type) {
                          : type == NCCL_GIN_TYPE_PROXY ? "NCCL_RMA_PLUGIN"
                                                        : nullptr;
   for (const PluginFacts& p : report.plugins) {
-    if (variable != nullptr && p.variable == variable && p.problem.empty()) {
-      return fmt::format(" through {}", p.name);
+    if (variable != nullptr && p.variable == variable && p.problem.empty() && !p.none) {
+      return fmt::format(" through {}", p.name.empty() ? p.path : p.name);
     }
   }
   return "";
@@ -246,13 +251,28 @@ void diagnose(Report& report) {
     if (!p.variable.empty() && !p.problem.empty()) {
       say(Severity::problem, fmt::format("{}={}: {}", p.variable, p.path, p.problem));
     }
-    if (!p.variable.empty() && get(report.environment, "CUDA_MODULE_LOADING") != "EAGER") {
+    if (!p.variable.empty() && !p.none &&
+        get(report.environment, "CUDA_MODULE_LOADING") != "EAGER") {
       say(Severity::advice,
           fmt::format("{} is set: set CUDA_MODULE_LOADING=EAGER too, or have every kernel loaded "
                       "before one waits in GIN; loading waits for running kernels, and a plug-in "
                       "on the CPU cannot serve them meanwhile",
                       p.variable));
     }
+  }
+  const auto usable = [&](const char* variable) {
+    return std::any_of(report.plugins.begin(), report.plugins.end(), [&](const PluginFacts& p) {
+      return p.variable == variable && p.problem.empty() && !p.none;
+    });
+  };
+  if (usable("NCCL_GIN_PLUGIN") && usable("NCCL_RMA_PLUGIN")) {
+    const bool gpi = get(report.environment, "NCCL_GIN_TYPE") == "4";
+    say(Severity::advice,
+        gpi ? "both plug-in variables are set: NCCL_GIN_PLUGIN serves, by NCCL_GIN_TYPE=4"
+            : "both plug-in variables are set: from NCCL 2.31 on NCCL_RMA_PLUGIN (GIN proxy) "
+              "serves "
+              "and NCCL_GIN_PLUGIN (GIN gpi, faster) is left; unset NCCL_RMA_PLUGIN, or set "
+              "NCCL_GIN_TYPE=4");
   }
   find_paths(report);
   const bool gin = report.communicator && (report.communicator->facts.gin != NCCL_GIN_TYPE_NONE ||

@@ -47,8 +47,13 @@ PluginFacts examine_plugin(const std::string& variable, const std::string& path,
   PluginFacts facts;
   facts.variable = variable;
   facts.path = path;
+  if (path == "none") {
+    facts.none = true;
+    facts.remark = "NCCL is told to use no plug-in";
+    return facts;
+  }
   if (path.find('/') == std::string::npos) {
-    facts.problem = "not a path: NCCL resolves it by itself, it was not looked at";
+    facts.remark = "not a path: NCCL resolves it by itself, it was not looked at";
     return facts;
   }
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

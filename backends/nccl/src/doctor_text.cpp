@@ -59,7 +59,8 @@ void write_plugins(const Report& report, std::string& out) {
     for (const auto& e : p.entries) entries += (entries.empty() ? "" : ", ") + e;
     fmt::format_to(line, "plug-in  {} ({}): {}{}{}{}\n", p.path,
                    p.variable.empty() ? "nearby, not set" : p.variable,
-                   p.name.empty() ? "unknown" : p.name, p.version.empty() ? "" : " " + p.version,
+                   p.name.empty() ? "not looked at" : p.name,
+                   p.version.empty() ? "" : " " + p.version,
                    entries.empty() ? "" : "; entry points " + entries,
                    p.oldest_nccl == 0 ? ""
                                       : fmt::format("; NCCL {} to {}", version_text(p.oldest_nccl),
@@ -92,12 +93,16 @@ void write_communicator(const Report& report, std::string& out) {
 std::string to_text(const Report& report) {
   std::string out;
   auto line = std::back_inserter(out);
-  fmt::format_to(line, "driver   {} for CUDA {}, runtime {}\n",
-                 report.driver_path.empty() ? "none" : report.driver_path,
-                 cuda_version(report.driver_version), cuda_version(report.runtime_version));
-  fmt::format_to(line, "NCCL     {} {}, headers {}\n",
-                 report.nccl_path.empty() ? "none" : report.nccl_path,
-                 report.nccl_version == 0 ? "" : version_text(report.nccl_version),
+  // Why there is none stands among the problems below.
+  const std::string driver =
+      fmt::format("{} for CUDA {}", report.driver_path, cuda_version(report.driver_version));
+  fmt::format_to(line, "driver   {}, runtime {}\n",
+                 report.driver_path.empty() ? "none that can be used" : driver,
+                 cuda_version(report.runtime_version));
+  const std::string library =
+      fmt::format("{} {}", report.nccl_path, version_text(report.nccl_version));
+  fmt::format_to(line, "NCCL     {}, headers {}\n",
+                 report.nccl_path.empty() ? "none that can be used" : library,
                  version_text(report.header_version));
   write_devices(report, out);
   write_nics(report, out);

@@ -93,7 +93,7 @@ Result<void> check_versions(int header, int loaded, const std::string& path, boo
   if (accept_newer) return {};
   return fail(ErrorCode::unsupported, both, "; give the path of an NCCL ", version_text(header),
               ", build with the headers of ", version_text(loaded),
-              ", or allow a newer library explicitly");
+              ", or allow a newer library: ENGRAM_NCCL_NEWER=on (LibraryOptions::accept_newer)");
 }
 
 std::string NcclLibrary::explain(ncclResult_t result, ncclComm_t comm) const {

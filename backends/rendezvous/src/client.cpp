@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "engram/rendezvous/rendezvous.hpp"
+#include "resolve.hpp"
 #include "server.hpp"
 #include "wire.hpp"
 
@@ -125,8 +126,15 @@ class Rendezvous::Impl {
     std::string cause = "no attempt was made";
     do {
       error_code error;
-      tcp::resolver resolver(io_);
-      const auto endpoints = resolver.resolve(host, std::to_string(port), error);
+      const auto endpoints = resolve(
+          host, port, deadline,
+          [&] {
+            if (!options.say || std::exchange(told, true)) return;
+            options.say(fmt::format(
+                "rank {} still looks up the name {} of rank 0's host; it goes on for {:.0f} s",
+                identity.rank.value, host, seconds(deadline - Clock::now())));
+          },
+          error);
       const bool unresolved = static_cast<bool>(error);
       if (!error) {
         error = asio::error::would_block;

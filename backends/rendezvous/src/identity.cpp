@@ -5,11 +5,7 @@
 namespace engram::rendezvous {
 namespace {
 
-/// One launcher's names for the same four numbers. The local ones may be absent.
-struct Names {
-  Launcher launcher;
-  std::string_view rank, num_ranks, local_rank, num_local_ranks;
-};
+using Names = LauncherVariables;
 
 constexpr Names kLaunchers[] = {
     {Launcher::engram_launch, variable::kRank, variable::kNumRanks, variable::kLocalRank,
@@ -108,7 +104,8 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& identity) {
+/// Precondition: both are set.
+Result<JobPlace> read_place(const EnvLookup& env, const Names& names) {
   const auto num_ranks = number(env, names.num_ranks, kMaxRanks + 1);
   if (!num_ranks) return tl::unexpected<Error>(num_ranks.error());
   if (**num_ranks == 0) {
@@ -116,9 +113,15 @@ Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& id
   }
   const auto rank = number(env, names.rank, **num_ranks);
   if (!rank) return tl::unexpected<Error>(rank.error());
-  identity.launcher = names.launcher;
-  identity.rank = Rank{**rank};
-  identity.num_ranks = **num_ranks;
+  return JobPlace{names.launcher, Rank{**rank}, **num_ranks};
+}
+
+Result<void> read_numbers(const EnvLookup& env, const Names& names, Identity& identity) {
+  const auto place = read_place(env, names);
+  if (!place) return tl::unexpected<Error>(place.error());
+  identity.launcher = place->launcher;
+  identity.rank = place->rank;
+  identity.num_ranks = place->num_ranks;
 
   const auto num_local = number(env, names.num_local_ranks, identity.num_ranks + 1ull);
   if (!num_local) return tl::unexpected<Error>(num_local.error());
@@ -153,7 +156,28 @@ Result<const Names*> choose_launcher(const EnvLookup& env) {
   return nullptr;
 }
 
+/// `given`, in which an empty variable counts as unset.
+EnvLookup without_empty(const EnvLookup& given) {
+  return [&given](std::string_view name) {
+    auto text = given(name);
+    return text && text->empty() ? std::nullopt : text;
+  };
+}
+
 }  // namespace
+
+std::span<const LauncherVariables> launcher_variables() { return kLaunchers; }
+
+Result<std::optional<JobPlace>> job_place(const EnvLookup& given) {
+  const EnvLookup env = without_empty(given);
+  for (const Names& names : kLaunchers) {
+    if (!env(names.rank) || !env(names.num_ranks)) continue;
+    const auto place = read_place(env, names);
+    if (!place) return tl::unexpected<Error>(place.error());
+    return std::optional(*place);
+  }
+  return std::optional<JobPlace>();
+}
 
 std::string_view name_of(Launcher launcher) {
   switch (launcher) {
@@ -174,10 +198,7 @@ std::string_view name_of(Launcher launcher) {
 }
 
 Result<Identity> identity_from(const EnvLookup& given) {
-  const EnvLookup env = [&given](std::string_view name) {
-    auto text = given(name);
-    return text && text->empty() ? std::nullopt : text;  // empty is unset
-  };
+  const EnvLookup env = without_empty(given);
   Identity identity;
   const auto chosen = choose_launcher(env);
   if (!chosen) return tl::unexpected<Error>(chosen.error());

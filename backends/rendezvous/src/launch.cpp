@@ -357,14 +357,4 @@ Result<LaunchOutcome> launch_local(const LaunchOptions& options) {
   return Job(options).run();
 }
 
-OutputSink prefixed_output(std::uint32_t num_ranks) {
-  return [prefixed = num_ranks > 1](Rank rank, bool to_stderr, std::string_view line) {
-    const std::string text =
-        prefixed ? fmt::format("[{}] {}\n", rank.value, line) : fmt::format("{}\n", line);
-    std::FILE* const stream = to_stderr ? stderr : stdout;
-    std::fwrite(text.data(), 1, text.size(), stream);
-    std::fflush(stream);
-  };
-}
-
 }  // namespace engram::rendezvous

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engram/rendezvous/secret.hpp"
+#include "resolve.hpp"
 
 namespace engram::rendezvous {
 namespace asio = boost::asio;
@@ -41,8 +42,13 @@ Result<std::uint16_t> Server::Session::listen() {
                   *identity_.listen_fd, ") cannot be used: ", error.message());
     }
   } else {
-    tcp::resolver resolver(io_);
-    const auto found = resolver.resolve(identity_.host, std::to_string(identity_.port), error);
+    const auto found = resolve(
+        identity_.host, identity_.port, std::chrono::steady_clock::now() + options_.start_limit,
+        [&] {
+          if (!options_.say) return;
+          options_.say(fmt::format("rank 0 still looks up its own name {}", identity_.host));
+        },
+        error);
     if (error) {
       return fail(ErrorCode::io, "rank 0 cannot resolve its address ", identity_.host, ": ",
                   error.message());

@@ -1,5 +1,7 @@
 #include "engram/tools/cli.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <ostream>
 
@@ -15,6 +17,26 @@ constexpr std::array<AddCommand, 10> kCommands{
     add_run_command,    add_plan_command, add_sweep_command,    add_scenario_command,
     add_trace_command,  add_topo_command, add_validate_command, add_launch_command,
     add_doctor_command, add_bench_command};
+
+/// Where a command is required: the word in its place, and what there is. Nothing of other errors.
+std::string wrong_command(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  std::string offered;
+  for (const CLI::App* command : at->get_subcommands([](const CLI::App*) { return true; })) {
+    offered += (offered.empty() ? "" : ", ") + command->get_name();
+  }
+  if (offered.empty()) return {};
+  const auto words = at->remaining();
+  return fmt::format("{}: {}; there are: {}\n", path,
+                     words.empty() ? "a command is missing"
+                                   : fmt::format("'{}' is none of its commands", words.front()),
+                     offered);
+}
 
 }  // namespace
 
@@ -49,6 +71,11 @@ int run_cli(int argc, const char* const* argv, Console& console) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string wrong = wrong_command(app);
+        error.get_exit_code() != 0 && !wrong.empty()) {
+      console.err << "engram: error: " + wrong;
+      return static_cast<int>(ExitStatus::bad_input);
+    }
     const int code = app.exit(error, console.out, console.err);
     return code == 0 ? 0 : static_cast<int>(ExitStatus::bad_input);
   }

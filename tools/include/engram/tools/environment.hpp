@@ -9,25 +9,18 @@
 #include <string_view>
 
 #include "engram/core/result.hpp"
+#include "engram/rendezvous/identity.hpp"
 #include "engram/tools/scenario.hpp"
 
 namespace engram::tools {
 
 enum class LogLevel { error, warning, info, debug };
 
-/// Which process of a job this is, by what its launcher set.
-struct JobPlace {
-  Rank rank{};
-  std::uint32_t num_ranks = 1;
-  std::string address;  ///< "host:port" where ranks meet; empty where the launcher gives none
-  std::string_view launcher;
-};
-
 struct Environment {
   std::optional<std::uint32_t> service_level;  ///< replaces cluster.network.service_level
   LogLevel log_level = LogLevel::warning;
   HostOptions host;
-  std::optional<JobPlace> job;
+  std::optional<rendezvous::JobPlace> job;  ///< which process of a job this is
 };
 
 /// Null where a variable is not set, as std::getenv.

@@ -152,6 +152,7 @@ struct FetchSection {
   std::uint32_t entries_per_token = 24;
   std::optional<std::uint32_t> qps, depth, flush_depth, sms;  ///< unset: planned
   bool dedup = false;
+  std::uint32_t assist_threads = 0;  ///< host threads that gather host rows; nccl alone
   WaitOrder wait_order = WaitOrder::forward;
   WorkloadKind workload = WorkloadKind::uniform;
   double exponent = 1.0;  ///< zipf
@@ -225,6 +226,7 @@ struct HostOptions {
   bool gin = true;           ///< false: as if this machine had no GPU-initiated network
   std::string nic;           ///< the one NIC to use; empty: the nearest to each GPU
   std::string nccl_library;  ///< path of libnccl; empty: where the loader finds it
+  bool nccl_newer = false;   ///< also one newer than the headers of the build
   std::string kernel_cache;  ///< folder of compiled kernels; empty: none
   std::map<std::string, std::string> variables;  ///< all of the environment, as main found it
 };

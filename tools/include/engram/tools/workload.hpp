@@ -23,6 +23,10 @@ struct IndexBatch {
   }
 };
 
+/// `batch` with -1 in the place of each row that its layer has named before: what is read when a
+/// row is read once.
+[[nodiscard]] IndexBatch without_repeats(const IndexBatch& batch);
+
 /// Draws index batches. Immutable; one object serves all ranks and repeats.
 class Workload {
  public:

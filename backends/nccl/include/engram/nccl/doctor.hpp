@@ -58,6 +58,7 @@ struct PluginFacts {
   std::string version;               ///< Engram's own plugin alone, as the next two
   int oldest_nccl = 0, newest_nccl = 0;
   std::string problem, remark;  ///< why NCCL cannot use it; what else is to be known
+  bool none = false;            ///< the word "none": NCCL is told to use no plugin
 };
 
 /// What a communicator says of itself, when one could be made.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,25 @@ using EnvLookup = std::function<std::optional<std::string>(std::string_view name
 
 enum class Launcher { single, engram_launch, torchrun, open_mpi, pmi, slurm };
 [[nodiscard]] std::string_view name_of(Launcher launcher);
+
+/// One launcher's names for the same numbers; the local ones are empty where it has none.
+struct LauncherVariables {
+  Launcher launcher;
+  std::string_view rank, num_ranks, local_rank, num_local_ranks;
+};
+/// All of them, in the order in which they are looked for; Slurm has two names for one number.
+[[nodiscard]] std::span<const LauncherVariables> launcher_variables();
+
+/// Which rank of how many, and who says so.
+struct JobPlace {
+  Launcher launcher = Launcher::single;
+  Rank rank{0};
+  std::uint32_t num_ranks = 1;
+};
+/// The first launcher's whose rank and number of ranks are both set; none where there is none.
+/// Unlike identity_from it does not ask where the ranks meet, and takes half a pair for none.
+/// Errors: invalid_argument, naming the variable, its text and what is accepted.
+[[nodiscard]] Result<std::optional<JobPlace>> job_place(const EnvLookup& env);
 
 struct Identity {
   Launcher launcher = Launcher::single;

@@ -22,7 +22,7 @@ struct LaunchOptions {
   std::vector<std::string> argv;  ///< the program, then its arguments
   std::vector<std::string>
       environment;             ///< "NAME=VALUE" that the ranks inherit; PATH finds argv[0]
-  OutputSink sink;             ///< called from the launching thread only
+  OutputSink sink;             ///< called from the launching thread only; see rank_output.hpp
   std::optional<Nanos> limit;  ///< the whole job; past it all ranks are ended
   Nanos kill_grace = std::chrono::seconds(3);  ///< between SIGTERM and SIGKILL
 };
@@ -48,9 +48,5 @@ struct LaunchOutcome {
 /// Errors: not_found when argv[0] is no program; invalid_argument; io when no process can start or
 /// execute it.
 [[nodiscard]] Result<LaunchOutcome> launch_local(const LaunchOptions& options);
-
-/// A sink that writes "[rank] line" to this process's stdout and stderr, each line in one write; of
-/// one rank alone the bare line.
-[[nodiscard]] OutputSink prefixed_output(std::uint32_t num_ranks);
 
 }  // namespace engram::rendezvous

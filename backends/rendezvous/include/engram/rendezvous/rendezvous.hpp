@@ -27,8 +27,8 @@ struct Options {
   Nanos operation_limit = std::chrono::seconds(60);
   /// The largest block one rank may give to an operation.
   Bytes max_block = kMiB;
-  /// Told, once, when rank 0's name is not found or rank 0 not reached within a second, and the
-  /// attempts go on.
+  /// Told, once, when rank 0's name is not found, or its look-up or rank 0's answer takes more than
+  /// a second, and the attempts go on.
   std::function<void(const std::string&)> say = {};
 };
 
