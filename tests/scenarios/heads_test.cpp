@@ -67,7 +67,9 @@ TEST_P(Head, StatesWhatTheModelGives) {
   Json result = ended.json();
   ASSERT_FALSE(result.is_discarded()) << ended.err;
   result["status"] = ended.status;
-  if (expected.figures.find("status") == std::string::npos) EXPECT_EQ(ended.status, 0) << ended.err;
+  if (expected.figures.find("status") == std::string::npos) {
+    EXPECT_EQ(ended.status, 0) << ended.err;
+  }
   std::istringstream figures(expected.figures);
   for (std::string figure; std::getline(figures >> std::ws, figure, ',');) {
     const auto equals = figure.find(" = ");
