@@ -2,34 +2,17 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 
+#include "support/program.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace engram::scenarios {
 
 using Json = nlohmann::json;
-
-struct Ended {
-  int status = -1;
-  std::string out, err;
-  [[nodiscard]] Json json() const { return Json::parse(out, nullptr, false); }
-};
-
-inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 /// A path in a folder that all tests of this process share, under a name of this test's own.
 inline std::string scratch(const std::string& name) {
@@ -42,11 +25,7 @@ inline std::string scratch(const std::string& name) {
 
 /// `arguments` as a shell would take them.
 inline Ended engram(const std::string& arguments) {
-  const std::string out = scratch("out"), err = scratch("err");
-  const int status = std::system(
-      (std::string(ENGRAM_BINARY) + " " + arguments + " >" + out + " 2>" + err + " </dev/null")
-          .c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(out), read_file(err)};
+  return run_program(arguments, scratch("out"), scratch("err"));
 }
 
 inline std::string scenario(const std::string& name) {
