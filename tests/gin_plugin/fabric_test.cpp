@@ -11,26 +11,6 @@ std::byte byte_of(std::uint32_t rank, std::size_t at) {
   return static_cast<std::byte>((at * 131 + rank * 17 + at / 251) & 0xff);
 }
 
-struct Way {
-  const char* name;
-  bool exportable;
-  Transport transport;
-  unsigned polls;
-  std::uint32_t ranks;
-};
-
-class Ways : public ::testing::TestWithParam<Way> {
- protected:
-  World world() const {
-    World w;
-    w.exportable = GetParam().exportable;
-    w.settings.transport = GetParam().transport;
-    w.device.polls_until_done = GetParam().polls;
-    w.num_ranks = GetParam().ranks;
-    return w;
-  }
-};
-
 void fill(Member& m, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) m.memory.get()[i] = byte_of(m.rank, i);
 }
@@ -219,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, Ways,
                                            Way{"owner_served", false, Transport::automatic, 0, 2},
                                            Way{"tcp", true, Transport::tcp, 0, 2},
                                            Way{"tcp_slow", true, Transport::tcp, 40, 4}),
-                         [](const auto& way) { return std::string(way.param.name); });
+                         name_of_way);
 
 // CPU memory that every rank of the host has imported: NCCL_SYM_REUSE_SYSMEM_HANDLES says it is the
 // same in all, so one's own mapping serves; without it the owner does.

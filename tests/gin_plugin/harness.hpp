@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -178,5 +179,28 @@ inline void run_ranks(const World& world, const std::function<void(Member&)>& bo
   }
   for (auto& thread : threads) thread.join();
 }
+
+/// How ranks reach one another's memory.
+struct Way {
+  const char* name;
+  bool exportable;
+  Transport transport;
+  unsigned polls;
+  std::uint32_t ranks;
+};
+
+class Ways : public ::testing::TestWithParam<Way> {
+ protected:
+  [[nodiscard]] static World world() {
+    World w;
+    w.exportable = GetParam().exportable;
+    w.settings.transport = GetParam().transport;
+    w.device.polls_until_done = GetParam().polls;
+    w.num_ranks = GetParam().ranks;
+    return w;
+  }
+};
+
+inline std::string name_of_way(const ::testing::TestParamInfo<Way>& way) { return way.param.name; }
 
 }  // namespace engram::gin_plugin::testing

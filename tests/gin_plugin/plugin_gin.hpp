@@ -10,6 +10,14 @@
 
 namespace engram::gin_plugin::testing {
 
+template <class Done>
+core::WaitStatus within(core::Deadline deadline, const Done& done) {
+  const auto limit = std::chrono::nanoseconds(deadline.ticks);
+  return eventually(done, std::chrono::ceil<std::chrono::milliseconds>(limit))
+             ? core::WaitStatus::ok
+             : core::WaitStatus::timed_out;
+}
+
 /// Every window lies in the member's one region, from `Window::base` on. Several threads may share
 /// a context. Deadlines are nanoseconds.
 class PluginGin {
@@ -38,17 +46,11 @@ class PluginGin {
   }
   void put_value(core::Team, std::uint32_t peer, Window dst, std::uint64_t offset,
                  std::uint64_t value, core::Ring) const {
-    Operation op = data(OpCode::write_inline, peer, dst.base + offset, 0, 8);
-    op.local = 0;
-    op.inline_value = value;
-    gpu_.post(op);
+    gpu_.post(word(OpCode::write_inline, peer, dst.base + offset, value));
   }
   void remote_add(core::Team, std::uint32_t peer, Window dst, std::uint64_t offset,
                   std::uint64_t value, core::Ring) const {
-    Operation op = data(OpCode::atomic_add, peer, dst.base + offset, 0, 8);
-    op.local = 0;
-    op.inline_value = value;
-    gpu_.post(op);
+    gpu_.post(word(OpCode::atomic_add, peer, dst.base + offset, value));
   }
   void signal(core::Team, std::uint32_t peer, core::SignalId id, std::uint64_t value) const {
     Operation op;
@@ -95,12 +97,12 @@ class PluginGin {
     op.size = bytes;
     return op;
   }
-  template <class Done>
-  static core::WaitStatus within(core::Deadline deadline, const Done& done) {
-    const auto limit = std::chrono::nanoseconds(deadline.ticks);
-    return eventually(done, std::chrono::ceil<std::chrono::milliseconds>(limit))
-               ? core::WaitStatus::ok
-               : core::WaitStatus::timed_out;
+  [[nodiscard]] Operation word(OpCode code, std::uint32_t peer, std::uint64_t remote,
+                               std::uint64_t value) const {
+    Operation op = data(code, peer, remote, 0, 8);
+    op.local = 0;
+    op.inline_value = value;
+    return op;
   }
 
   mutable Gpu gpu_;  // posting changes the channel, not the handle
@@ -147,10 +149,7 @@ class OneThreadWarp {
   }
   [[nodiscard]] core::WaitStatus wait_word(std::int32_t* word, std::int32_t goal,
                                            core::Deadline deadline) {
-    const bool came = eventually(
-        [&] { return std::atomic_ref(*word).load() == goal; },
-        std::chrono::ceil<std::chrono::milliseconds>(std::chrono::nanoseconds(deadline.ticks)));
-    return came ? core::WaitStatus::ok : core::WaitStatus::timed_out;
+    return within(deadline, [&] { return std::atomic_ref(*word).load() == goal; });
   }
 
  private:

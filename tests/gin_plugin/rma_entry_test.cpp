@@ -110,13 +110,14 @@ class RmaEntry : public ::testing::Test {
     if (memory_ != nullptr) ::munmap(memory_, kRegion);
   }
 
-  void finish(void* request) {
+  /// Waits for `request`; whether the contexts have failed by then is to be `failure`.
+  void finish(void* request, bool failure = false) {
     int done = 0;
     ASSERT_TRUE(eventually(
         [&] { return rma_.test(comm_, request, &done) == abi::Status::success && done != 0; }));
-    bool failed = true;
+    bool failed = !failure;
     ASSERT_EQ(rma_.last_error(contexts_, &failed), abi::Status::success);
-    ASSERT_FALSE(failed);
+    ASSERT_EQ(failed, failure);
   }
   static std::vector<Copy> take_log() {
     const std::lock_guard lock(device_log().mutex);
@@ -185,12 +186,7 @@ TEST_F(RmaEntry, PiecesPastTheRegionsEndAreRefused) {
   void* request = nullptr;
   ASSERT_EQ(rma_.get(contexts_, 0, 10 * kGiB, region_, 2 * kGiB + 1, 0, region_, 0, &request),
             abi::Status::success);  // NCCL's thread would stop for good
-  int done = 0;
-  EXPECT_TRUE(eventually(
-      [&] { return rma_.test(comm_, request, &done) == abi::Status::success && done != 0; }));
-  bool failed = false;
-  EXPECT_EQ(rma_.last_error(contexts_, &failed), abi::Status::success);
-  EXPECT_TRUE(failed);
+  finish(request, /*failure=*/true);
 }
 
 }  // namespace

@@ -141,25 +141,7 @@ class Player {
   std::uint64_t pass_ = 0;  ///< the writer's last one
 };
 
-struct Way {
-  const char* name;
-  bool exportable;
-  Transport transport;
-  unsigned polls;
-  std::uint32_t ranks;
-};
-
-class Versions : public ::testing::TestWithParam<Way> {
- protected:
-  [[nodiscard]] static World world() {
-    World w;
-    w.exportable = GetParam().exportable;
-    w.settings.transport = GetParam().transport;
-    w.device.polls_until_done = GetParam().polls;
-    w.num_ranks = GetParam().ranks;
-    return w;
-  }
-};
+class Versions : public Ways {};
 
 // The own rows go through the network too, as with a router made for compat.
 TEST_P(Versions, OwnRowsAndThoseOfSeveralPeersComeInOneVersion) {
@@ -219,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, Versions,
                                            Way{"mapped_slow", true, Transport::automatic, 40, 3},
                                            Way{"owner_served", false, Transport::automatic, 0, 2},
                                            Way{"tcp", true, Transport::tcp, 0, 3}),
-                         [](const auto& way) { return std::string(way.param.name); });
+                         name_of_way);
 
 }  // namespace
 }  // namespace engram::gin_plugin::testing
