@@ -76,17 +76,22 @@ std::vector<std::string> why_no_gin(const Report& report) {
   return reasons;
 }
 
+/// The plug-in that `variable` names and NCCL can use; null where there is none.
+const PluginFacts* usable_plugin(const Report& report, std::string_view variable) {
+  const auto found = std::find_if(
+      report.plugins.begin(), report.plugins.end(),
+      [&](const PluginFacts& p) { return p.variable == variable && p.problem.empty() && !p.none; });
+  return found == report.plugins.end() ? nullptr : &*found;
+}
+
 /// " through engram-gin" where a plug-in, not a NIC, carries that type of GIN.
 std::string served_by(const Report& report, ncclGinType_t type) {
   const char* variable = type == NCCL_GIN_TYPE_GPI     ? "NCCL_GIN_PLUGIN"
                          : type == NCCL_GIN_TYPE_PROXY ? "NCCL_RMA_PLUGIN"
                                                        : nullptr;
-  for (const PluginFacts& p : report.plugins) {
-    if (variable != nullptr && p.variable == variable && p.problem.empty() && !p.none) {
-      return fmt::format(" through {}", p.name.empty() ? p.path : p.name);
-    }
-  }
-  return "";
+  const PluginFacts* plugin = variable != nullptr ? usable_plugin(report, variable) : nullptr;
+  if (plugin == nullptr) return "";
+  return fmt::format(" through {}", plugin->name.empty() ? plugin->path : plugin->name);
 }
 
 void find_paths(Report& report) {
@@ -260,19 +265,13 @@ void diagnose(Report& report) {
                       p.variable));
     }
   }
-  const auto usable = [&](const char* variable) {
-    return std::any_of(report.plugins.begin(), report.plugins.end(), [&](const PluginFacts& p) {
-      return p.variable == variable && p.problem.empty() && !p.none;
-    });
-  };
-  if (usable("NCCL_GIN_PLUGIN") && usable("NCCL_RMA_PLUGIN")) {
+  if (usable_plugin(report, "NCCL_GIN_PLUGIN") && usable_plugin(report, "NCCL_RMA_PLUGIN")) {
     const bool gpi = get(report.environment, "NCCL_GIN_TYPE") == "4";
     say(Severity::advice,
         gpi ? "both plug-in variables are set: NCCL_GIN_PLUGIN serves, by NCCL_GIN_TYPE=4"
             : "both plug-in variables are set: from NCCL 2.31 on NCCL_RMA_PLUGIN (GIN proxy) "
-              "serves "
-              "and NCCL_GIN_PLUGIN (GIN gpi, faster) is left; unset NCCL_RMA_PLUGIN, or set "
-              "NCCL_GIN_TYPE=4");
+              "serves and NCCL_GIN_PLUGIN (GIN gpi, faster) is left; unset NCCL_RMA_PLUGIN, or "
+              "set NCCL_GIN_TYPE=4");
   }
   find_paths(report);
   const bool gin = report.communicator && (report.communicator->facts.gin != NCCL_GIN_TYPE_NONE ||
