@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 #include "engram/core/row_pattern.hpp"
@@ -221,7 +222,9 @@ Result<void> FetchRun::one_fetch(core::EngramTable& table, core::Transport& tran
   const Rank rank = transport.rank();
   const Nanos limit = scenario_.run.deadline;
   const IndexBatch batch = workload_.draw(rank, repeat);
-  const IndexBatch read = scenario_.fetch.dedup ? without_repeats(batch) : batch;
+  std::optional<IndexBatch> once;
+  if (scenario_.fetch.dedup) once = without_repeats(batch);
+  const IndexBatch& read = once ? *once : batch;
   const core::IndexShape shape{batch.layers, batch.tokens, batch.entries};
   RankSample& sample = measured_.samples[repeat][rank.value];
   if (repeat == 0) count_served(table, read);
