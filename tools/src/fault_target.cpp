@@ -92,4 +92,19 @@ Result<FaultTarget> parse_target(const Scenario& scenario, const Fault& fault) {
               name_of(fault.kind), "; accepted: ", accepted_by(scenario, fault.kind));
 }
 
+std::vector<model::LinkIndex> links_of(const model::Topology& topology, const LinkTarget& target) {
+  const auto is = [&](model::VertexIndex end) {
+    const model::Vertex& vertex = topology.vertices()[end.value];
+    return vertex.kind != model::VertexKind::nic && vertex.name == target.name;
+  };
+  std::vector<model::LinkIndex> found;
+  const auto links = topology.links();
+  for (std::uint32_t l = 0; l < links.size(); ++l) {
+    const bool hit =
+        target.of_switch ? is(links[l].from) || is(links[l].to) : links[l].name == target.name;
+    if (hit) found.push_back({l});
+  }
+  return found;
+}
+
 }  // namespace engram::tools

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "engram/model/topology.hpp"
 #include "engram/tools/scenario.hpp"
 
 namespace engram::tools {
@@ -28,5 +29,10 @@ using FaultTarget = std::variant<RanksTarget, RowTarget, LinkTarget>;
 /// Errors: invalid_argument, saying what this kind accepts; the caller puts the place in front.
 /// Whether a link or a row exists is for whoever knows the network or the table.
 [[nodiscard]] Result<FaultTarget> parse_target(const Scenario& scenario, const Fault& fault);
+
+/// What `target` names in `topology`: the link of that name, or all links of the switch. Empty
+/// where there is none.
+[[nodiscard]] std::vector<model::LinkIndex> links_of(const model::Topology& topology,
+                                                     const LinkTarget& target);
 
 }  // namespace engram::tools

@@ -25,23 +25,13 @@ Result<sim::Lanes> lanes_of(const Scenario& scenario) {
   return lanes;
 }
 
-/// The link of that name, or all links of the switch.
+/// links_of(); none is an error.
 Result<std::vector<model::LinkIndex>> find_links(const Scenario& scenario, const Platform& platform,
                                                  const Fault& fault, const LinkTarget& target) {
   const auto links = platform.topology.links();
   const auto vertices = platform.topology.vertices();
   const std::string& name = target.name;
-  const auto is = [&](model::VertexIndex end) {
-    const model::Vertex& vertex = vertices[end.value];
-    return vertex.kind != model::VertexKind::nic && vertex.name == name;
-  };
-  std::vector<model::LinkIndex> found;
-  for (std::uint32_t l = 0; l < links.size(); ++l) {
-    const bool hit =
-        target.of_switch ? is(links[l].from) || is(links[l].to) : links[l].name == name;
-    if (hit) found.push_back({l});
-  }
-  if (!found.empty()) return found;
+  if (auto found = links_of(platform.topology, target); !found.empty()) return found;
   if (target.of_switch) {
     const auto some = std::ranges::find_if(
         vertices, [](const auto& v) { return v.kind != model::VertexKind::nic; });
